@@ -1,0 +1,1 @@
+"""Settings, paths and the project resolver: what every other part stands on."""

@@ -1,0 +1,1 @@
+"""What the agents run: ``enqueue`` and what is installed in them."""

@@ -1,0 +1,1 @@
+"""From a hook's pointer to an indexed journal entry: the event log, the queue, the stages."""

@@ -1,0 +1,1 @@
+"""One conversation turn to a few third-person notes."""

@@ -1,0 +1,1 @@
+"""One way to find what was remembered: search, expand, transcript."""

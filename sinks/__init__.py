@@ -1,0 +1,1 @@
+"""What the pipeline writes to: the Markdown journal and, in its shadow, the index."""

@@ -1,0 +1,1 @@
+"""Text to vectors: the model that works offline, and any compatible endpoint."""

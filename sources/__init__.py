@@ -1,0 +1,1 @@
+"""One module per agent: how its records become turns, and how a turn is read again."""

@@ -1,0 +1,149 @@
+"""What a source gives: turns, whatever the agent and the format they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+#: A tool's output is kept to this many characters (head and tail, middle left out).
+MAX_OUTPUT_CHARS = 2_000
+#: One text of a turn (a user message, one block of an answer) is kept to this many.
+MAX_TEXT_CHARS = 40_000
+#: All items of one turn together are kept to this many.
+MAX_TURN_CHARS = 200_000
+
+State = Literal["finished", "interrupted", "open"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One step of a turn.
+
+    ``kind`` ``user`` and ``assistant`` carry ``text``. ``tool`` carries ``name``, ``text``
+    (what was asked of it: a shell command whole, other inputs as compact JSON) and
+    ``output`` (trimmed); ``failed`` says that the tool reported an error. ``note`` carries
+    a fact of ours in ``text``, for instance that a provider error ended the turn.
+    """
+
+    kind: Literal["user", "assistant", "tool", "note"]
+    text: str
+    name: str = ""
+    output: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One user message and everything the agent did until it stopped.
+
+    Attributes:
+        platform: ``claude-code``, ``codex``, ``openclaw`` or ``opencode``.
+        id: The turn's own id; ``(platform, id)`` is its identity everywhere.
+        session: The conversation it belongs to.
+        at: When the user sent it, timezone-aware UTC.
+        cwd: The agent's working directory at that moment, absolute; None if unknown.
+        items: What was said and done, in order, bounded.
+        state: ``open`` while the agent still works on it.
+        anchor: Where its words lie: ``{"transcript": path}``, ``{"rollout": path}`` or
+            ``{"db": path}``, absolute.
+        position: Its place in the transcript (a byte offset or a row), for ordering
+            turns of one session that carry the same time.
+        truncated: Characters left out to stay within the bounds.
+    """
+
+    platform: str
+    id: str
+    session: str
+    at: datetime
+    cwd: str | None
+    items: tuple[Item, ...]
+    state: State
+    anchor: Mapping[str, str]
+    position: int = 0
+    truncated: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """What a hook said: where to look, not what was said.
+
+    ``path`` is the transcript or database, absolute; ``turn`` the hooked turn's id where
+    the hook gave one; ``last_message`` the agent's last words where the hook gave them.
+    """
+
+    platform: str
+    session: str
+    path: str
+    turn: str | None = None
+    cwd: str | None = None
+    event: str = ""
+    last_message: str | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one look into a transcript gave.
+
+    Attributes:
+        turns: Every turn found from ``start`` on, oldest first, unfinished ones too.
+        resume: Where the next look may begin so that nothing is missed: the byte offset
+            of the first record of the first turn that is not finished, else the offset
+            after the last whole line.
+        unknown: Record types that were not known, and how often.
+        skipped: Lines that could not be decoded, and why, by reason.
+        torn: The last line is not whole yet.
+    """
+
+    turns: tuple[Turn, ...]
+    resume: int
+    unknown: Mapping[str, int]
+    skipped: Mapping[str, int]
+    torn: bool
+
+
+class Source(Protocol):
+    """How one agent is read. One module per agent implements it."""
+
+    #: The platform's name in events, anchors and ``--platform``.
+    platform: str
+    #: How the agent is called in notes, for instance ``Claude Code``.
+    display_name: str
+
+    def roots(self, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """The folders under which this agent's files may be read, absolute real paths."""
+        ...
+
+    def read(
+        self,
+        pointer: Pointer,
+        *,
+        start: int | None,
+        not_before: datetime | None,
+        is_ours: Callable[[str], bool] = lambda text: False,
+    ) -> Reading:
+        """Read turns in bounded memory.
+
+        Args:
+            pointer: Where to look.
+            start: Byte offset to begin at (a ``resume`` of an earlier reading). None:
+                read the shortest tail that holds the hooked turn whole and every turn
+                that began at or after ``not_before``.
+            not_before: Turns that began before this are left out, except the hooked one.
+                None: all turns.
+            is_ours: Says that a user text is our own summariser's prompt; a session that
+                begins with one gives no turns.
+
+        Raises:
+            MemsearchError: ``BAD_FILE`` when the path is missing or unreadable, with the
+                path and the reason; ``PERMISSION`` when access is denied.
+        """
+        ...
+
+    def conversation(
+        self, path: str, session: str, turn: str | None, *, context: int = 3
+    ) -> tuple[Turn, ...]:
+        """The turn with ``context`` turns before and after it; without ``turn`` the last ones."""
+        ...

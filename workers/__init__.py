@@ -1,0 +1,1 @@
+"""The one background process of a home: consumer, recovery, service."""
