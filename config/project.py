@@ -375,7 +375,7 @@ def _main_tree(git_dir: str, places: _Places) -> str:
         return holder
     core = _core_settings(git_dir)
     if "worktree" in core:  # a submodule's, relative to its git folder
-        return os.path.realpath(os.path.join(git_dir, core["worktree"]))
+        return _pointed(git_dir, core["worktree"])
     if core.get("bare", "false").lower() in ("true", "yes", "on", "1", ""):
         return git_dir if places.forbidden(holder) else holder
     return ""
@@ -401,14 +401,21 @@ def _read_git_file(entry: str) -> str | None:
     if text is None or not text.startswith("gitdir:"):
         return None
     pointed = text[len("gitdir:") :].strip(" ").rstrip("\r\n")
-    return os.path.realpath(os.path.join(os.path.dirname(entry), pointed)) if pointed else None
+    return _pointed(os.path.dirname(entry), pointed) if pointed else None
 
 
 def _common_dir(git_dir: str) -> str:
     """The common git folder of a linked worktree; empty when it is not one."""
     text = _read_small(os.path.join(git_dir, "commondir"))
     pointed = text.rstrip("\r\n") if text else ""
-    return os.path.realpath(os.path.join(git_dir, pointed)) if pointed else ""
+    return _pointed(git_dir, pointed) if pointed else ""
+
+
+def _pointed(folder: str, path: str) -> str:
+    """The real path of what a file of git's points to, seen from a folder."""
+    if "\0" in path:  # a damaged file; the system's calls refuse such a path with ValueError
+        path = path.replace("\0", "?")
+    return os.path.realpath(os.path.join(folder, path))
 
 
 def _core_settings(git_dir: str) -> dict[str, str]:
