@@ -1,0 +1,166 @@
+"""Starting the one worker of a home from a process that must not wait for it.
+
+Whoever finds the worker's lock free takes it and hands the locked descriptor to the worker
+it starts: the lock is never let go in between, so a hundred hooks at once start one worker.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+
+from memsearch.config.paths import Home
+
+#: Names the inherited, locked descriptor in the worker's environment.
+LOCK_FD_VARIABLE = "MEMSEARCH_LOCK_FD"
+#: Seconds to wait after a start that died before its first refill; doubled for each more.
+FIRST_BACKOFF_SECONDS = 1.0
+#: The longest such wait, in seconds.
+MAX_BACKOFF_SECONDS = 300.0
+
+#: Variables that describe the agent's own session; a worker outlives it and must not keep them.
+_SESSION_PREFIXES = (
+    "CLAUDE_CODE_",
+    "CLAUDE_PLUGIN_",
+    "CODEX_THREAD",
+    "OPENCODE_RUN",
+    "OPENCLAW_SESSION",
+)
+_SESSION_NAMES = frozenset(
+    {"CLAUDECODE", "CLAUDE_PID", "CLAUDE_EFFORT", "CLAUDE_PROJECT_DIR", "MEMSEARCH_DIR", "AI_AGENT"}
+)
+
+
+def worker_environ(environ: dict[str, str]) -> dict[str, str]:
+    """The environment for a worker: the caller's, without what belongs to an agent's session."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in _SESSION_NAMES and not name.startswith(_SESSION_PREFIXES)
+    }
+
+
+def take_lock(home: Home) -> int | None:
+    """The locked descriptor of ``run/worker.lock``, or None while a worker lives."""
+    fd = os.open(home.worker_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def start_stamp(home: Home) -> str:
+    """The file that a start leaves until the worker's first refill has gone through."""
+    return os.path.join(home.run, "starting")
+
+
+def backoff_left(home: Home, now: float) -> float:
+    """Seconds to wait before another start, because the last ones died early. 0: go on."""
+    try:
+        with open(start_stamp(home), encoding="ascii") as file:
+            failures, at = file.read().split()
+        wait = min(FIRST_BACKOFF_SECONDS * 2.0 ** min(int(failures) - 1, 20), MAX_BACKOFF_SECONDS)
+        left = float(at) + wait - now
+    except (OSError, ValueError):
+        return 0.0
+    # A clock that was set back must not hold workers off for days.
+    return left if 0.0 < left <= MAX_BACKOFF_SECONDS else 0.0
+
+
+def stamp_start(home: Home, now: float) -> None:
+    """Count a start that has not yet reached its first refill."""
+    path = start_stamp(home)
+    failures = 0
+    try:
+        with open(path, encoding="ascii") as file:
+            failures = int(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        failures = 0
+    temporary = f"{path}.{os.getpid()}"
+    with open(temporary, "w", encoding="ascii") as file:
+        file.write(f"{failures + 1} {now:f}")
+    os.replace(temporary, path)
+
+
+def start_worker(home: Home, environ: dict[str, str]) -> int | None:
+    """Start the worker of this home unless one lives.
+
+    Args:
+        home: Whose worker.
+        environ: The caller's environment.
+
+    Returns:
+        The new worker's process id; None when one lives already or a start has to wait.
+
+    Raises:
+        OSError: The lock or the process could not be made.
+    """
+    fd = take_lock(home)
+    if fd is None:
+        return None
+    try:
+        now = time.time()
+        if backoff_left(home, now) > 0:
+            return None
+        stamp_start(home, now)
+        os.set_inheritable(fd, True)
+        environ = worker_environ(environ)
+        environ[LOCK_FD_VARIABLE] = str(fd)
+        environ["MEMSEARCH_HOME"] = home.root
+        # -P keeps the agent's working directory off sys.path: a project may hold a folder
+        # that is called memsearch.
+        argv = [sys.executable, "-P", "-m", "memsearch._entry", "workers", "--foreground"]
+        return _spawn(argv, environ, keep=fd)
+    finally:
+        os.close(fd)  # the worker's copy keeps the lock
+
+
+def _open_descriptors() -> list[int]:
+    for folder in ("/proc/self/fd", "/dev/fd"):
+        try:
+            return [int(name) for name in os.listdir(folder)]
+        except (OSError, ValueError):
+            continue
+    return list(range(3, 256))
+
+
+def _spawn(argv: list[str], environ: dict[str, str], keep: int) -> int:
+    actions: list[tuple[int, int] | tuple[int, int, str, int, int]] = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+    ]
+    # The agent waits for the end of a hook's output: no descriptor of it may live on.
+    actions += [(os.POSIX_SPAWN_CLOSE, fd) for fd in _open_descriptors() if fd > 2 and fd != keep]
+    try:
+        return os.posix_spawn(argv[0], argv, environ, file_actions=actions, setsid=True)
+    except NotImplementedError:
+        return _double_fork(argv, environ, keep)
+
+
+def _double_fork(argv: list[str], environ: dict[str, str], keep: int) -> int:
+    """For a libc whose ``posix_spawn`` cannot make a new session."""
+    pid = os.fork()
+    if pid:
+        os.waitpid(pid, 0)
+        return pid
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        for fd in _open_descriptors():
+            if fd > 2 and fd != keep:
+                try:
+                    os.close(fd)
+                except OSError:
+                    continue
+        os.execve(argv[0], argv, environ)
+    finally:
+        os._exit(127)

@@ -1,0 +1,5 @@
+"""``python -m memsearch``."""
+
+from memsearch._entry import main
+
+main()
