@@ -13,6 +13,8 @@ MAX_OUTPUT_CHARS = 2_000
 MAX_TEXT_CHARS = 40_000
 #: All items of one turn together are kept to this many.
 MAX_TURN_CHARS = 200_000
+#: One reading ends early (``Reading.more``) when its turns together hold this many.
+MAX_READING_CHARS = 8_000_000
 
 State = Literal["finished", "interrupted", "open"]
 
@@ -51,6 +53,11 @@ class Turn:
         position: Its place in the transcript (a byte offset or a row), for ordering
             turns of one session that carry the same time.
         truncated: Characters left out to stay within the bounds.
+        aliases: Other ids by which a hook may name this turn, because the agent went on
+            in it without a new message of the user (a background task ended, a local
+            command ran). They are never the id of a turn of their own.
+        private: Everything the user said was private: ``items`` is empty, and the turn is
+            to be counted as skipped, not stored.
     """
 
     platform: str
@@ -63,6 +70,12 @@ class Turn:
     anchor: Mapping[str, str]
     position: int = 0
     truncated: int = 0
+    aliases: tuple[str, ...] = ()
+    private: bool = False
+
+    def answers_to(self, name: str) -> bool:
+        """Whether a hook that gives ``name`` means this turn."""
+        return name == self.id or name in self.aliases
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +103,13 @@ class Reading:
     Attributes:
         turns: Every turn found from ``start`` on, oldest first, unfinished ones too.
         resume: Where the next look may begin so that nothing is missed: the byte offset
-            of the first record of the first turn that is not finished, else the offset
-            after the last whole line.
+            of the first record of the last turn, finished or not (an agent can go on in
+            a turn that looked finished), else the offset after the last whole line.
         unknown: Record types that were not known, and how often.
         skipped: Lines that could not be decoded, and why, by reason.
         torn: The last line is not whole yet.
+        more: The reading ended early to stay within ``MAX_READING_CHARS``; the rest is
+            got by reading on from ``resume``.
     """
 
     turns: tuple[Turn, ...]
@@ -102,6 +117,13 @@ class Reading:
     unknown: Mapping[str, int]
     skipped: Mapping[str, int]
     torn: bool
+    more: bool = False
+
+    def find(self, name: str | None) -> Turn | None:
+        """The turn that a hook means by ``name``; the last one when it gave none."""
+        if name is None:
+            return self.turns[-1] if self.turns else None
+        return next((turn for turn in reversed(self.turns) if turn.answers_to(name)), None)
 
 
 class Source(Protocol):
@@ -130,7 +152,9 @@ class Source(Protocol):
             pointer: Where to look.
             start: Byte offset to begin at (a ``resume`` of an earlier reading). None:
                 read the shortest tail that holds the hooked turn whole and every turn
-                that began at or after ``not_before``.
+                that began at or after ``not_before``; without ``pointer.turn`` the last
+                turn counts as the hooked one. An offset that cannot belong to this file
+                (past its end, or inside a line) means 0.
             not_before: Turns that began before this are left out, except the hooked one.
                 None: all turns.
             is_ours: Says that a user text is our own summariser's prompt; a session that
@@ -145,5 +169,10 @@ class Source(Protocol):
     def conversation(
         self, path: str, session: str, turn: str | None, *, context: int = 3
     ) -> tuple[Turn, ...]:
-        """The turn with ``context`` turns before and after it; without ``turn`` the last ones."""
+        """The turn with ``context`` turns before and after it; without ``turn`` the last ones.
+
+        Raises:
+            MemsearchError: ``BAD_FILE`` when the file cannot be read or does not hold the
+                turn; ``PERMISSION`` when access is denied.
+        """
         ...
