@@ -1,0 +1,331 @@
+"""The engine: what a task's name and key become, with the parts that the stages share.
+
+One engine lives in the process that holds the worker's lock. It keeps what is costly to open
+(the store, the model, the embedding cache) from one task to the next, sees to it that no two
+threads work on the same key, and turns every failure into an event.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from memsearch.config import settings as config
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.paths import Home
+from memsearch.pipeline.budget import Budget
+from memsearch.pipeline.events import Event, EventType
+from memsearch.pipeline.log import EventLog, Transaction
+from memsearch.pipeline.projections import table_of
+from memsearch.pipeline.retry import decide
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from memsearch.config.settings import Settings
+    from memsearch.sinks.cache import EmbeddingCache
+    from memsearch.sinks.types import Embedder, Store
+
+#: Seconds between two looks at the configuration files.
+CONFIG_SECONDS = 1.0
+
+Logger = Callable[..., None]
+
+
+def _silent(event: str, **_: object) -> None:
+    del event
+
+
+class Engine:
+    """Runs stages.
+
+    Args:
+        home: Whose log.
+        environ: The process's environment.
+        log: The open event log.
+        note: Called with an event's name and its facts, for the log file; never with text
+            of a conversation.
+    """
+
+    def __init__(
+        self, home: Home, environ: Mapping[str, str], log: EventLog, note: Logger = _silent
+    ) -> None:
+        self.home = home
+        self.environ = environ
+        self.log = log
+        self.note = note
+        #: Set when the process ends: nothing new is begun.
+        self.stop = threading.Event()
+        self.budget = Budget(log)
+        self._guard = threading.Lock()
+        self._running: set[tuple[str, str]] = set()
+        self._again: set[tuple[str, str]] = set()
+        self._settings: dict[str, tuple[float, tuple[object, ...], Settings]] = {}
+        self._parts_lock = threading.RLock()
+        self._embedder: Embedder | None = None
+        self._embedder_key: object = None
+        self._store: Store | None = None
+        self._cache: EmbeddingCache | None = None
+        self._summarizers: dict[object, Any] = {}
+        #: When a stage last used the model or the store, by ``time.monotonic``.
+        self.used = time.monotonic()
+
+    # -- running ---------------------------------------------------------------------------
+
+    def run(self, stage: str, key: str) -> None:
+        """Run a stage for a key. A second call for the same work waits for nobody: what runs
+        looks once more when it is done."""
+        from memsearch.pipeline.stages import table
+
+        work = (stage, key)
+        with self._guard:
+            if self.stop.is_set():
+                return  # the row is gone, the projection is not: the next start finds it
+            if work in self._running:
+                self._again.add(work)
+                return
+            self._running.add(work)
+        started = time.monotonic()
+        try:
+            table.STAGES[stage](self, key)
+        except MemsearchError as error:
+            # The log itself could not be read or written: nothing can be noted in it.
+            self.note("stage_unrecorded", level="error", stage=stage, key=key, error=error.message)
+        finally:
+            with self._guard:
+                self._running.discard(work)
+                again = work in self._again
+                self._again.discard(work)
+            if again and not self.stop.is_set():
+                with self.log.transaction() as tx:
+                    tx.add_task(stage, key)
+        self.note(
+            "stage_ran", level="debug", stage=stage, key=key, seconds=time.monotonic() - started
+        )
+
+    def running(self) -> list[tuple[str, str]]:
+        """The work that threads are at now."""
+        with self._guard:
+            return sorted(self._running)
+
+    def row(self, stage: str, stream: str) -> sqlite3.Row | None:
+        """The state of a stream if this stage is what it waits for now, else None."""
+        row = self.log.row(f"SELECT * FROM {table_of(stream)} WHERE stream = ?", (stream,))
+        if row is None or row["state"] != "open" or row["stage"] != stage:
+            return None
+        if row["error_class"] != "budget" and row["due"] and row["due"] > time.time():
+            return None
+        return row
+
+    @contextlib.contextmanager
+    def commit(self, row: sqlite3.Row) -> Iterator[Transaction | None]:
+        """A transaction if the stream is still as ``row`` says; else None: write nothing."""
+        with self.log.transaction() as tx:
+            current = tx.row(
+                f"SELECT seq FROM {table_of(row['stream'])} WHERE stream = ?", (row["stream"],)
+            )
+            yield tx if current is not None and current["seq"] == row["seq"] else None
+
+    @contextlib.contextmanager
+    def failing(self, stage: str, row: sqlite3.Row, key: str | None = None) -> Iterator[None]:
+        """What is raised in the block becomes an event: tried again, or a dead letter.
+
+        Args:
+            stage: The stage that is at work.
+            row: The stream's state as the stage read it.
+            key: The key of the stage's task; the stream by default.
+        """
+        try:
+            yield
+        except MemsearchError as error:
+            self.failed(stage, row, key or row["stream"], error)
+        except Exception as error:
+            self.note(
+                "stage_bug",
+                level="error",
+                stage=stage,
+                stream=row["stream"],
+                error=f"{type(error).__name__}: {error}",
+                traceback=_traceback(error),
+            )
+            wrapped = MemsearchError(f"{type(error).__name__}: {error}", kind=ErrorClass.BUG)
+            self.failed(stage, row, key or row["stream"], wrapped)
+
+    def failed(self, stage: str, row: sqlite3.Row, key: str, error: MemsearchError) -> None:
+        """Write down a failure and what follows from it."""
+        if self.stop.is_set() and error.kind is ErrorClass.TIMEOUT:
+            return  # cut short by the shutdown, no fault of its own; taken up at the next start
+        retry = self.settings().retry
+        attempt = int(row["attempts"]) + 1
+        decision = decide(
+            error.kind,
+            stage=stage,
+            attempt=attempt,
+            now=time.time(),
+            attempts=retry.attempts,
+            base_seconds=retry.base_seconds,
+            retry_after=error.retry_after,
+        )
+        with self.commit(row) as tx:
+            if tx is None:
+                return
+            record_failure(tx, row, stage, key, error, attempt, decision.due, self._usage(row))
+        self.note(
+            "stage_gave_up" if decision.gives_up else "stage_failed",
+            level="error" if decision.gives_up else "warning",
+            stage=stage,
+            stream=row["stream"],
+            kind=error.kind.value,
+            attempt=attempt,
+            due=decision.due,
+        )
+
+    def _usage(self, row: sqlite3.Row) -> dict[str, object]:
+        columns = row.keys()
+        return {"project": row["project"] if "project" in columns else None}
+
+    # -- settings --------------------------------------------------------------------------
+
+    def settings(self, project_root: str | None = None) -> Settings:
+        """The settings in force, for a project or without; read again when files changed."""
+        key = project_root or ""
+        now = time.monotonic()
+        with self._parts_lock:
+            known = self._settings.get(key)
+            if known is not None and now - known[0] < CONFIG_SECONDS:
+                return known[2]
+            stamp = (_stamp(self.home.config_toml), _stamp(self.home.env_file))
+            if project_root:
+                stamp += (_stamp(os.path.join(project_root, ".memsearch.toml")),)
+            if known is not None and known[1] == stamp:
+                self._settings[key] = (now, stamp, known[2])
+                return known[2]
+            loaded = config.load(self.home, project_root, environ=self.environ, strict=False)
+            for problem in loaded.problems:
+                self.note("config_problem", level="warning", problem=str(problem))
+            self._settings[key] = (now, stamp, loaded.settings)
+            return loaded.settings
+
+    # -- parts that are costly to open -----------------------------------------------------
+
+    def embedder(self) -> Embedder:
+        """The embedder of the settings in force; the model itself loads at its first call."""
+        from memsearch.sinks.embedders import create
+
+        with self._parts_lock:
+            self.used = time.monotonic()
+            wanted = self.settings().embedding
+            if self._embedder is None or self._embedder_key != wanted:
+                if self._embedder is not None:
+                    self._embedder.close()
+                self._embedder = create(wanted, self.home, self.environ)
+                self._embedder_key = wanted
+            return self._embedder
+
+    def store(self) -> Store:
+        """The index; opened at its first use."""
+        from memsearch.sinks.store import open_store
+
+        with self._parts_lock:
+            self.used = time.monotonic()
+            if self._store is None:
+                self._store = open_store(self.settings().milvus, self.home, self.environ)
+            return self._store
+
+    def cache(self) -> EmbeddingCache:
+        """The embedding cache."""
+        from memsearch.sinks.cache import EmbeddingCache
+
+        with self._parts_lock:
+            if self._cache is None:
+                self._cache = EmbeddingCache(self.home.embeddings_db)
+            return self._cache
+
+    def part(self, key: object, make: Callable[[], Any]) -> Any:
+        """Something that is made once for a key, for instance a summariser."""
+        with self._parts_lock:
+            if key not in self._summarizers:
+                self._summarizers[key] = make()
+            return self._summarizers[key]
+
+    def let_go(self) -> None:
+        """Close the store, the model and the cache; they open again when they are needed."""
+        with self._parts_lock:
+            store, self._store = self._store, None
+            embedder, self._embedder = self._embedder, None
+            cache, self._cache = self._cache, None
+            for part in (store, embedder, cache):
+                if part is not None:
+                    part.close()
+
+    def close(self) -> None:
+        """Let go of everything but the log."""
+        self.stop.set()
+        self.let_go()
+
+
+def record_failure(
+    tx: Transaction,
+    row: sqlite3.Row,
+    stage: str,
+    key: str,
+    error: MemsearchError,
+    attempt: int,
+    due: float | None,
+    usage: Mapping[str, object],
+) -> None:
+    """The events and tasks of one failure, inside the caller's transaction."""
+    from memsearch.pipeline.events import session_key
+
+    data: dict[str, Any] = {
+        "stage": stage,
+        "error_class": error.kind.value,
+        "attempt": attempt,
+        "due": due,
+    }
+    if error.tokens:
+        data["usage"] = {
+            "day": time.strftime("%Y-%m-%d"),
+            "project": usage.get("project"),
+            "provider": getattr(error, "provider", "") or stage,
+            "tokens_in": error.tokens,
+        }
+    text = str(error)
+    stream = str(row["stream"])
+    tx.append(Event(stream, EventType.STAGE_FAILED, data, body=text))
+    if due is not None:
+        tx.add_task(stage, key, due)
+        return
+    tx.append(
+        Event(
+            stream,
+            EventType.DEAD_LETTERED,
+            {"stage": stage, "error_class": error.kind.value, "attempts": attempt},
+            body=text,
+        )
+    )
+    if stream.startswith("turn:"):
+        # Later turns of the session no longer wait for this one.
+        tx.add_task("append", session_key(row["platform"], row["session"]))
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_mtime_ns, status.st_size)
+
+
+def _traceback(error: Exception) -> str:
+    import traceback
+
+    # Where it happened, without the values: a message may quote the conversation.
+    return " < ".join(
+        f"{os.path.basename(frame.filename)}:{frame.lineno}:{frame.name}"
+        for frame in reversed(traceback.extract_tb(error.__traceback__))
+    )

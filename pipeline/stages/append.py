@@ -1,0 +1,149 @@
+"""append: a session's summarised turns go into the journal, in their order."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import date
+from typing import TYPE_CHECKING
+
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.project import Project, source_of
+from memsearch.pipeline.events import (
+    Event,
+    EventType,
+    document_stream,
+    split_session_key,
+)
+from memsearch.pipeline.turn_codec import load_bullets, load_turn
+from memsearch.sinks import journal
+from memsearch.sinks.types import Anchor, Entry
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from memsearch.pipeline.engine import Engine
+    from memsearch.sources.base import Turn
+
+_FIRST_OPEN = (
+    "SELECT * FROM turns WHERE state = 'open' AND platform = ? AND session = ?"
+    " ORDER BY at, position, stream LIMIT 1"
+)
+
+
+def append(engine: Engine, key: str) -> None:
+    """Append the summarised turns of one session while the first open one is summarised.
+
+    An earlier turn that is still being summarised, or waits for a retry, holds the later
+    ones back, so that a day's file tells a session in its order.
+
+    Args:
+        engine: The engine; it runs this stage once at a time for a session.
+        key: The session's key.
+    """
+    session = split_session_key(key)
+    while not engine.stop.is_set():
+        row = engine.log.row(_FIRST_OPEN, session)
+        if row is None or row["stage"] != "append":
+            return
+        if row["due"] and row["due"] > time.time():
+            return
+        before = row["seq"]
+        with engine.failing("append", row, key):
+            _append_turn(engine, row)
+        after = engine.log.value("SELECT seq FROM turns WHERE stream = ?", (row["stream"],))
+        if after == before:
+            return
+
+
+def _append_turn(engine: Engine, row: sqlite3.Row) -> None:
+    turn_text = engine.log.payload(row["captured_id"])
+    notes_text = engine.log.payload(row["summarized_id"])
+    if turn_text is None or notes_text is None:
+        raise MemsearchError("the turn's notes are no longer in the log", kind=ErrorClass.BAD_FILE)
+    turn = load_turn(turn_text)
+    project = project_of(row)
+    if not os.path.isdir(project.base):
+        # A folder that is gone must not come back because of us.
+        raise MemsearchError(
+            f"the project folder {project.base} is gone",
+            kind=ErrorClass.BAD_FILE,
+            hint="put it back, then memsearch dead-letter replay",
+        )
+    suffix = engine.settings(project.root).capture.journal_suffix
+    result = journal.append(
+        project.memory_dir,
+        Entry(
+            session=turn.session,
+            turn=turn.id,
+            day=date.fromisoformat(row["day"]),
+            time=row["time"],
+            anchor=anchor_of(turn),
+            bullets=load_bullets(notes_text),
+        ),
+        suffix=suffix,
+        archive_dir=project.archive_dir,
+        lock_dir=engine.home.run,
+    )
+    source = source_of(project, result.path)
+    with engine.commit(row) as tx:
+        if tx is None:
+            return
+        tx.append(
+            Event(
+                row["stream"],
+                EventType.TURN_APPENDED,
+                {"path": result.path, "written": result.written},
+            )
+        )
+        stream = document_stream(project.collection, source)
+        tx.append(document_changed(project, source, result.path, "append"))
+        tx.add_task("chunk", stream)
+
+
+def anchor_of(turn: Turn) -> Anchor:
+    """Where the journal says that the turn's own words lie."""
+    places = dict(turn.anchor)
+    return Anchor(
+        session=turn.session,
+        turn=turn.id,
+        platform=turn.platform,
+        transcript=places.get("transcript", ""),
+        rollout=places.get("rollout", ""),
+        db=places.get("db", ""),
+    )
+
+
+def project_of(row: sqlite3.Row) -> Project:
+    """The project that a turn was captured for."""
+    return Project(
+        root=row["project"],
+        memory_dir=row["memory_dir"],
+        base=row["base"],
+        collection=row["collection"],
+    )
+
+
+def project_data(project: Project) -> dict[str, str]:
+    """A project as it is written in events."""
+    return {
+        "root": project.root,
+        "memory_dir": project.memory_dir,
+        "base": project.base,
+        "collection": project.collection,
+    }
+
+
+def document_changed(project: Project, source: str, path: str, cause: str) -> Event:
+    """The event that sends a document through the index stages."""
+    return Event(
+        document_stream(project.collection, source),
+        EventType.DOCUMENT_CHANGED,
+        {
+            "collection": project.collection,
+            "source": source,
+            "path": path,
+            "project": project_data(project),
+            "cause": cause,
+        },
+    )

@@ -1,0 +1,333 @@
+"""capture: a hook's pointer becomes the finished turns that the agent's own store holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from memsearch.config import project as projects
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.pipeline.events import Event, EventType, turn_stream
+from memsearch.pipeline.redact import redact_turn
+from memsearch.pipeline.retry import SETTLE_SECONDS
+from memsearch.pipeline.stages.append import project_data
+from memsearch.pipeline.summarizers.prompt import is_ours
+from memsearch.pipeline.trivial import is_trivial
+from memsearch.pipeline.turn_codec import dump_turn
+from memsearch.sources import registry
+from memsearch.sources.base import Item, Pointer, Reading, Turn
+
+if TYPE_CHECKING:
+    from memsearch.config.project import Project
+    from memsearch.pipeline.engine import Engine
+    from memsearch.pipeline.log import Transaction
+
+#: Events that say that the hooked turn has ended; an unnamed event is taken for one.
+TURN_ENDS = frozenset({"", "Stop", "agent_end", "session.idle"})
+#: Characters of the last message by which it is known again in a transcript.
+MESSAGE_PROBE_CHARS = 400
+
+
+@dataclass(slots=True)
+class Found:
+    """What one look into an agent's store came to."""
+
+    turns: list[Turn] = field(default_factory=list)
+    resume: int | None = None
+    inode: int | None = None
+    unknown: dict[str, int] = field(default_factory=dict)
+    reason: str = ""
+
+
+def capture(engine: Engine, stream: str) -> None:
+    """Capture the hooked turn and every finished one before it that was missed.
+
+    Args:
+        engine: The engine.
+        stream: The hook's stream.
+    """
+    row = engine.row("capture", stream)
+    if row is None:
+        return
+    with engine.failing("capture", row):
+        event = engine.log.row("SELECT * FROM events WHERE id = ?", (row["event_id"],))
+        if event is None:
+            raise MemsearchError("the hook is not in the log", kind=ErrorClass.BUG)
+        data = json.loads(event["data"])
+        message = engine.log.payload(row["event_id"])
+        last_look = int(row["attempts"]) >= len(SETTLE_SECONDS)
+        found = look(engine, data, message, last_look)
+        events = [event for turn in found.turns for event in _decide(engine, data, turn)]
+        with engine.commit(row) as tx:
+            if tx is None:
+                return
+            captured = _append_new(tx, events)
+            # What the hook carried is in the turn by now, redacted.
+            tx.drop_payload(row["event_id"])
+            tx.append(
+                Event(
+                    stream,
+                    EventType.HOOK_CAPTURED,
+                    {
+                        "platform": data["platform"],
+                        "path": data.get("path"),
+                        "inode": found.inode,
+                        "resume": found.resume,
+                        "captured": captured,
+                        "unknown": found.unknown,
+                        "reason": found.reason,
+                    },
+                )
+            )
+
+
+def _append_new(tx: Transaction, events: Iterable[Event]) -> int:
+    """Write the turns that are not known yet, and queue their summaries."""
+    captured = 0
+    for event in events:
+        if tx.row("SELECT 1 FROM turns WHERE stream = ?", (event.stream,)) is not None:
+            continue
+        tx.append(event)
+        if event.type is EventType.TURN_CAPTURED:
+            captured += 1
+            tx.add_task("summarize", event.stream)
+    return captured
+
+
+def look(engine: Engine, data: Mapping[str, Any], message: str | None, last_look: bool) -> Found:
+    """Read what the hook points to.
+
+    Args:
+        engine: The engine.
+        data: The data of ``HookReceived``.
+        message: The agent's last message, where the hook had it.
+        last_look: The transcript is not waited for any longer.
+
+    Raises:
+        MemsearchError: ``NOT_YET`` while the transcript does not hold the turn;
+            ``BAD_FILE`` when it never did.
+    """
+    event = str(data.get("event", ""))
+    ends = event in TURN_ENDS
+    path = data.get("path")
+    if data.get("agent"):
+        return Found(reason="subagent")
+    if not path:
+        if ends:
+            raise MemsearchError("the hook names no transcript", kind=ErrorClass.BAD_FILE)
+        return Found(reason="no transcript")
+    pointer = Pointer(
+        platform=data["platform"],
+        session=data.get("session", ""),
+        path=path,
+        turn=data.get("turn") if ends else None,
+        cwd=data.get("cwd"),
+        event=event,
+        last_message=message,
+        extra=data.get("env") or {},
+    )
+    try:
+        inode = os.stat(path).st_ino
+        reading = read(engine, pointer, inode)
+    except (OSError, MemsearchError) as error:
+        missing = not os.path.exists(path)
+        if missing and not ends:
+            return Found(reason="no transcript")  # a session without a word has no file
+        if missing and not last_look:
+            raise MemsearchError(
+                f"the transcript {path} is not there yet", kind=ErrorClass.NOT_YET
+            ) from error
+        if isinstance(error, MemsearchError):
+            raise
+        raise MemsearchError(
+            f"the transcript {path} cannot be read: {error.strerror}",
+            kind=ErrorClass.BAD_FILE,
+            hint="put it back, then memsearch dead-letter replay",
+        ) from error
+    turns = list(reading.turns)
+    if ends:
+        turns = settle(turns, pointer, message, last_look, known=_known(engine, pointer))
+    return Found(
+        turns=[turn for turn in turns if turn.state != "open"],
+        resume=reading.resume,
+        inode=inode,
+        unknown=dict(reading.unknown) | {f"line: {k}": v for k, v in reading.skipped.items()},
+    )
+
+
+def read(engine: Engine, pointer: Pointer, inode: int) -> Reading:
+    """Read on from where the last look ended; from the tail where that does not hold the turn."""
+    source = registry.get(pointer.platform)
+    not_before = first_hook(engine, pointer.platform)
+    known = engine.log.row("SELECT * FROM transcripts WHERE path = ?", (pointer.path,))
+    if known is not None and known["inode"] == inode:
+        reading = source.read(
+            pointer, start=known["resume"], not_before=not_before, is_ours=is_ours
+        )
+        if pointer.turn is None or hooked_turn(reading.turns, pointer) is not None:
+            return reading
+        if _known(engine, pointer):
+            return reading
+    return source.read(pointer, start=None, not_before=not_before, is_ours=is_ours)
+
+
+def first_hook(engine: Engine, platform: str) -> datetime:
+    """When memsearch first heard of an agent: what began before is left to ``backfill``."""
+
+    def ask() -> datetime:
+        at = engine.log.value("SELECT MIN(at) FROM hooks WHERE platform = ?", (platform,))
+        return datetime.fromisoformat(at) if at else datetime.now(UTC)
+
+    first: datetime = engine.part(("first hook", platform), ask)
+    return first
+
+
+def _known(engine: Engine, pointer: Pointer) -> bool:
+    return (
+        pointer.turn is not None
+        and engine.log.row(
+            "SELECT 1 FROM turns WHERE stream = ?", (turn_stream(pointer.platform, pointer.turn),)
+        )
+        is not None
+    )
+
+
+def hooked_turn(turns: Iterable[Turn], pointer: Pointer) -> Turn | None:
+    """The turn that the hook was about: by its id, else the last one."""
+    last = None
+    for turn in turns:
+        if pointer.turn is not None and (turn.id == pointer.turn or pointer.turn in turn.aliases):
+            return turn
+        last = turn
+    return last if pointer.turn is None else None
+
+
+def settle(
+    turns: list[Turn], pointer: Pointer, message: str | None, last_look: bool, known: bool
+) -> list[Turn]:
+    """See to it that the hooked turn is whole: waited for, or completed from the payload. Pure.
+
+    Args:
+        turns: As the transcript has them now.
+        pointer: The hook.
+        message: The agent's last words from the hook; they may not be in the file yet.
+        last_look: No more waiting.
+        known: The hooked turn has been captured before.
+
+    Raises:
+        MemsearchError: ``NOT_YET``, or ``BAD_FILE`` when it is the last look and the turn
+            is not there.
+    """
+    turn = hooked_turn(turns, pointer)
+    if turn is None:
+        if known:
+            return turns
+        what = f"turn {pointer.turn}" if pointer.turn else "a turn"
+        if last_look:
+            raise MemsearchError(
+                f"{pointer.path} does not hold {what}",
+                kind=ErrorClass.BAD_FILE,
+                hint="memsearch dead-letter replay looks again",
+            )
+        raise MemsearchError(f"{pointer.path} does not hold {what} yet", kind=ErrorClass.NOT_YET)
+    whole = turn.state != "open" and (not message or holds(turn, message))
+    if whole or known:
+        return turns
+    if not last_look:
+        raise MemsearchError(
+            f"{pointer.path} does not hold the end of turn {turn.id} yet", kind=ErrorClass.NOT_YET
+        )
+    items = turn.items
+    if message and not holds(turn, message):
+        items = (*items, Item("assistant", message))
+    state = "finished" if turn.state == "open" else turn.state
+    completed = dataclasses.replace(turn, items=items, state=state)
+    return [completed if each is turn else each for each in turns]
+
+
+def holds(turn: Turn, message: str) -> bool:
+    """Whether the agent's last message is among the turn's assistant texts."""
+    probe = " ".join(message.split())[:MESSAGE_PROBE_CHARS]
+    said = " ".join(" ".join(item.text.split()) for item in turn.items if item.kind == "assistant")
+    return not probe or probe in said
+
+
+def _decide(engine: Engine, data: Mapping[str, Any], turn: Turn) -> list[Event]:
+    """What becomes of a turn: captured, or skipped for a reason that is counted."""
+    project = project_for(engine, turn.cwd, data.get("cwd"), data.get("env") or {})
+    local = turn.at.astimezone()
+    facts: dict[str, Any] = {
+        "platform": turn.platform,
+        "turn": turn.id,
+        "session": turn.session,
+        "project": project_data(project),
+        "day": local.strftime("%Y-%m-%d"),
+        "time": local.strftime("%H:%M"),
+        "at": turn.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "position": turn.position,
+        "path": next(iter(turn.anchor.values()), None),
+    }
+    stream = turn_stream(turn.platform, turn.id)
+    settings = engine.settings(project.root)
+    reason = ""
+    if not settings.capture.enabled:
+        reason = "capture is off"
+    elif excluded(project.root, settings.capture.exclude):
+        reason = "project is excluded"
+    elif turn.private:
+        reason = "private"
+    else:
+        reason = is_trivial(turn) or ""
+    if reason:
+        return [Event(stream, EventType.TURN_SKIPPED, facts | {"reason": reason})]
+    clean, counts = redact_turn(turn, settings.redact)
+    facts |= {
+        "state": turn.state,
+        "items": len(turn.items),
+        "truncated": turn.truncated,
+        "redacted": counts,
+    }
+    return [Event(stream, EventType.TURN_CAPTURED, facts, body=dump_turn(clean))]
+
+
+def excluded(root: str, patterns: Iterable[str]) -> bool:
+    """Whether a project is among those that are never captured (globs on its path)."""
+    for pattern in patterns:
+        pattern = os.path.expanduser(pattern).rstrip("/")
+        if fnmatch.fnmatchcase(root, pattern) or root.startswith(pattern + "/"):
+            return True
+    return False
+
+
+def project_for(
+    engine: Engine, turn_cwd: str | None, hook_cwd: str | None, environ: Mapping[str, str]
+) -> Project:
+    """The project of a turn.
+
+    The records' working directory wins, since that is where the turn ran; but a transcript
+    may come from elsewhere (copied, or its folder moved), so a folder that does not exist
+    gives way to the hook's.
+    """
+    candidates = [cwd for cwd in (turn_cwd, hook_cwd) if cwd]
+    cwd = next((cwd for cwd in candidates if os.path.isdir(cwd)), None)
+    if cwd is None:
+        cwd = candidates[0] if candidates else engine.home.root
+    settings = engine.settings()
+    where = {name: environ[name] for name in ("MEMSEARCH_DIR", "HOME") if name in environ}
+    where["MEMSEARCH_HOME"] = engine.home.root
+    return projects.resolve(
+        cwd,
+        where,
+        isolate_worktrees=settings.project.isolate_worktrees,
+        collections={
+            path: override.collection
+            for path, override in settings.projects.items()
+            if override.collection
+        },
+    )

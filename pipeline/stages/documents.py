@@ -1,0 +1,70 @@
+"""What the three index stages share: a document read again, and the identity of the index."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memsearch.sinks.chunker import CHUNKER_VERSION, chunk_document
+from memsearch.sinks.documents import file_hash, file_state, read_document
+from memsearch.sinks.keywords import KEYWORDS_VERSION
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from memsearch.pipeline.engine import Engine
+    from memsearch.sinks.types import Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A Markdown file as it is now, in pieces. ``hash`` is empty when the file is gone."""
+
+    chunks: tuple[Chunk, ...]
+    mtime_ns: int | None
+    size: int | None
+    hash: str
+
+    @property
+    def missing(self) -> bool:
+        return not self.hash
+
+
+MISSING = Document((), None, None, "")
+
+
+def load(engine: Engine, row: sqlite3.Row) -> Document:
+    """Read and chunk the document of a row.
+
+    The stages read the file again instead of handing chunks on, so that no text lies between
+    them; a file that changed meanwhile sends the document back to ``chunk``.
+
+    Raises:
+        MemsearchError: ``BAD_FILE`` or ``PERMISSION``.
+    """
+    path = row["path"]
+    if not os.path.exists(path):
+        return MISSING
+    state = file_state(path)
+    text = read_document(path)
+    chunking = engine.settings(row["project"]).chunking
+    chunks = chunk_document(
+        text,
+        row["source"],
+        max_chunk_size=chunking.max_chunk_size,
+        overlap_lines=chunking.overlap_lines,
+        archived=os.path.basename(os.path.dirname(path)) == "archive",
+    )
+    return Document(tuple(chunks), state[0], state[1], file_hash(text))
+
+
+def identity(engine: Engine) -> str:
+    """What must be the same for two vectors or two keyword lists to be compared."""
+    return f"{engine.embedder().model}/chunker-{CHUNKER_VERSION}/keywords-{KEYWORDS_VERSION}"
+
+
+OPEN = (
+    "SELECT * FROM documents WHERE collection = ? AND stage = ? AND state = 'open'"
+    " AND (due IS NULL OR due <= ?) ORDER BY changed_at, stream LIMIT ?"
+)

@@ -1,0 +1,90 @@
+"""embed: the texts of a collection's chunked documents that have no vector yet get one."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from memsearch.config.errors import MemsearchError
+from memsearch.pipeline.events import Event, EventType
+from memsearch.pipeline.retry import TRANSIENT
+from memsearch.pipeline.stages.documents import OPEN, Document, load
+from memsearch.sinks.documents import embedding_text
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from memsearch.pipeline.engine import Engine
+
+#: Documents that are taken at once at the most.
+MAX_DOCUMENTS = 500
+#: Batches that are embedded between two writes into the cache: what a kill repeats at most.
+BATCHES_A_STEP = 4
+
+
+def embed(engine: Engine, collection: str) -> None:
+    """Embed what a collection's documents need, in full batches across documents.
+
+    Args:
+        engine: The engine; it runs this stage once at a time for a collection.
+        collection: The collection's name.
+    """
+    while not engine.stop.is_set():
+        rows = engine.log.rows(OPEN, (collection, "embed", time.time(), MAX_DOCUMENTS))
+        if not rows:
+            return
+        loaded: list[tuple[sqlite3.Row, Document]] = []
+        for row in rows:
+            with engine.failing("embed", row, collection):
+                loaded.append((row, load(engine, row)))
+        _embed_all(engine, collection, loaded)
+
+
+def _embed_all(engine: Engine, collection: str, loaded: list[tuple[sqlite3.Row, Document]]) -> None:
+    if not loaded:
+        return
+    try:
+        embed_texts(engine, [document for _, document in loaded])
+    except MemsearchError as error:
+        if error.kind in TRANSIENT or len(loaded) == 1:
+            for row, _ in loaded:
+                engine.failed("embed", row, collection, error)
+            return
+        # One document that the provider refuses must not hold up the others.
+        for pair in loaded:
+            _embed_all(engine, collection, [pair])
+        return
+    for row, document in loaded:
+        with engine.failing("embed", row, collection), engine.commit(row) as tx:
+            if tx is None:
+                continue
+            facts = {"change": row["change"], "chunks": len(document.chunks)}
+            tx.append(Event(row["stream"], EventType.DOCUMENT_EMBEDDED, facts))
+            tx.add_task("upsert", collection)
+
+
+def embed_texts(engine: Engine, documents: list[Document]) -> int:
+    """Put the vectors of all chunks into the cache that are not there yet.
+
+    Returns:
+        How many texts were embedded.
+
+    Raises:
+        MemsearchError: What the provider or the cache could not do.
+    """
+    texts = {
+        chunk.content_hash: embedding_text(chunk.content)
+        for document in documents
+        for chunk in document.chunks
+    }
+    if not texts:
+        return 0
+    embedder, cache = engine.embedder(), engine.cache()
+    known = cache.known(embedder.model, list(texts))
+    todo = [name for name in texts if name not in known]
+    step = max(1, engine.settings().embedding.batch_size) * BATCHES_A_STEP
+    for start in range(0, len(todo), step):
+        names = todo[start : start + step]
+        vectors = embedder.embed_passages([texts[name] for name in names])
+        cache.put_many(embedder.model, dict(zip(names, vectors, strict=True)))
+    return len(todo)

@@ -1,0 +1,89 @@
+"""summarize: a captured turn becomes a few notes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.pipeline.budget import next_midnight, today
+from memsearch.pipeline.events import Event, EventType, session_key
+from memsearch.pipeline.summarizers.choose import summarizer_for
+from memsearch.pipeline.turn_codec import dump_bullets, load_turn
+
+if TYPE_CHECKING:
+    from memsearch.pipeline.engine import Engine
+
+#: Seconds until a call is tried again that waits for others to settle.
+SETTLE_SECONDS = 0.5
+
+
+def summarize(engine: Engine, stream: str) -> None:
+    """Summarise one turn.
+
+    Args:
+        engine: The engine.
+        stream: The turn's stream.
+    """
+    row = engine.row("summarize", stream)
+    if row is None:
+        return
+    with engine.failing("summarize", row):
+        text = engine.log.payload(row["captured_id"])
+        if text is None:
+            raise MemsearchError(
+                "the turn's text is no longer in the log",
+                kind=ErrorClass.BAD_FILE,
+                hint="memsearch backfill can read it again from the agent's transcript",
+            )
+        turn = load_turn(text)
+        settings = engine.settings(row["project"])
+        summarizer = summarizer_for(
+            engine.part, settings, turn.platform, engine.home, engine.environ
+        )
+        verdict = engine.budget.reserve(
+            stream, summarizer.estimate(turn), settings.budget.daily_tokens
+        )
+        if verdict == "wait":
+            with engine.log.transaction() as tx:
+                tx.add_task("summarize", stream, time.time() + SETTLE_SECONDS)
+            return
+        if verdict == "paused":
+            if row["error_class"] == "budget":
+                return  # it is known; the sweep looks again
+            with engine.commit(row) as tx_or_none:
+                if tx_or_none is not None:
+                    due = next_midnight(time.time())
+                    tx_or_none.append(Event(stream, EventType.BUDGET_PAUSED, {"due": due}))
+            engine.note("budget_paused", level="warning", stream=stream)
+            return
+        try:
+            summary = summarizer.summarize(
+                turn, timeout=settings.summarize.timeout_seconds, stop=engine.stop
+            )
+            with engine.commit(row) as tx_or_none:
+                if tx_or_none is None:
+                    return
+                tx_or_none.append(
+                    Event(
+                        stream,
+                        EventType.TURN_SUMMARIZED,
+                        {
+                            "provider": summary.provider,
+                            "model": summary.model,
+                            "bullets": len(summary.bullets),
+                            "usage": {
+                                "day": today(),
+                                "project": row["project"],
+                                "provider": summary.provider,
+                                "tokens_in": summary.tokens_in,
+                                "tokens_out": summary.tokens_out,
+                                "estimated": summary.estimated,
+                            },
+                        },
+                        body=dump_bullets(summary.bullets),
+                    )
+                )
+                tx_or_none.add_task("append", session_key(row["platform"], row["session"]))
+        finally:
+            engine.budget.settle(stream)

@@ -1,0 +1,136 @@
+"""upsert: a collection's embedded documents go into the index, and what is gone leaves it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.pipeline.events import Event, EventType
+from memsearch.pipeline.stages.documents import OPEN, Document, identity, load
+from memsearch.sinks.ids import chunk_hash
+from memsearch.sinks.keywords import keywords
+from memsearch.sinks.types import Row
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Set
+
+    from memsearch.pipeline.engine import Engine
+    from memsearch.pipeline.log import Transaction
+    from memsearch.sinks.types import Chunk, Vectors
+
+#: Documents that are taken between two looks at what is open.
+MAX_DOCUMENTS = 100
+
+
+def upsert(engine: Engine, collection: str) -> None:
+    """Write a collection's embedded documents into the store.
+
+    Args:
+        engine: The engine; it runs this stage once at a time for a collection.
+        collection: The collection's name.
+    """
+    while not engine.stop.is_set():
+        rows = engine.log.rows(OPEN, (collection, "upsert", time.time(), MAX_DOCUMENTS))
+        if not rows:
+            return
+        for row in rows:
+            if engine.stop.is_set():
+                return
+            with engine.failing("upsert", row, collection):
+                _upsert_document(engine, row)
+
+
+def _upsert_document(engine: Engine, row: sqlite3.Row) -> None:
+    document = load(engine, row)
+    facts: dict[str, object] = {"change": row["change"]}
+    if document.hash != (row["hash"] or ""):
+        # Saved again since it was chunked: what was embedded is no longer what is there.
+        with engine.commit(row) as tx:
+            if tx is not None:
+                _again(tx, row, document)
+        return
+    embedder, store = engine.embedder(), engine.store()
+    collection, source = row["collection"], row["source"]
+    vectors = engine.cache().get_many(
+        embedder.model, [chunk.content_hash for chunk in document.chunks]
+    )
+    if any(chunk.content_hash not in vectors for chunk in document.chunks):
+        with engine.commit(row) as tx:
+            if tx is not None:
+                _again(tx, row, document)  # a vector left the cache: back to embed
+        return
+    if document.chunks:
+        width = len(next(iter(vectors.values())))
+        store.ensure(collection, width)
+    wanted = {chunk_hash(chunk, embedder.model): chunk for chunk in document.chunks}
+    there = store.ids(collection, source)
+    new = [_row(name, chunk, vectors) for name, chunk in wanted.items() if name not in there]
+    if new:
+        store.upsert(collection, new)
+    gone = sorted(there - wanted.keys())
+    if gone:  # never before what replaces it is there
+        store.delete(collection, gone)
+    if new or gone:
+        _check(store.ids(collection, source), wanted.keys(), source)
+    with engine.commit(row) as tx:
+        if tx is None:
+            return
+        if document.missing:
+            tx.append(Event(row["stream"], EventType.DOCUMENT_REMOVED, facts))
+            return
+        facts |= {
+            "chunks": len(document.chunks),
+            "new": len(new),
+            "kept": len(wanted) - len(new),
+            "gone": len(gone),
+            "mtime_ns": document.mtime_ns,
+            "size": document.size,
+            "hash": document.hash,
+            "identity": identity(engine),
+        }
+        tx.append(Event(row["stream"], EventType.DOCUMENT_INDEXED, facts))
+
+
+def _again(tx: Transaction, row: sqlite3.Row, document: Document) -> None:
+    """Back to embed, with the document as it is now."""
+    facts = {
+        "change": row["change"],
+        "chunks": len(document.chunks),
+        "mtime_ns": document.mtime_ns,
+        "size": document.size,
+        "hash": document.hash,
+    }
+    tx.append(Event(row["stream"], EventType.DOCUMENT_CHUNKED, facts))
+    tx.add_task("embed", row["collection"])
+
+
+def _check(there: Set[str], wanted: Set[str], source: str) -> None:
+    missing, extra = wanted - there, there - wanted
+    if missing or extra:
+        raise MemsearchError(
+            f"the index does not hold what was written for {source}"
+            f" ({len(missing)} chunks missing, {len(extra)} too many)",
+            kind=ErrorClass.SERVER,
+            hint="memsearch index --force rebuilds it",
+        )
+
+
+def _row(name: str, chunk: Chunk, vectors: dict[str, Vectors]) -> Row:
+    return Row(
+        chunk_hash=name,
+        embedding=vectors[chunk.content_hash],
+        content=chunk.content,
+        keywords=keywords(chunk.content, day=chunk.day),
+        source=chunk.source,
+        heading=chunk.heading,
+        heading_level=chunk.heading_level,
+        start_line=chunk.start_line,
+        end_line=chunk.end_line,
+        platform=chunk.platform,
+        session=chunk.session,
+        turn=chunk.turn,
+        day=chunk.day,
+        kind=chunk.kind,
+    )
