@@ -7,6 +7,7 @@ not in the pipeline because a hook writes it too, on the agent's time: nothing h
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import time
@@ -20,6 +21,18 @@ QUEUE = "memsearch"
 SUMMARY_QUEUE = "memsearch-summarize"
 #: Module path that Huey's registry puts before a task's name.
 TASK_PREFIX = "memsearch.pipeline.queue."
+
+#: Task priority by stage, larger first. What is begun is finished before new work is taken
+#: in; but ``chunk`` goes before ``embed`` and ``upsert``, since those two take all that is
+#: ready of a collection at once, and fewer, fuller batches cost less.
+PRIORITY = {
+    "capture": 1.0,
+    "summarize": 1.0,
+    "upsert": 2.0,
+    "embed": 3.0,
+    "chunk": 4.0,
+    "append": 5.0,
+}
 
 _EVENTS = (
     """CREATE TABLE IF NOT EXISTS events(
@@ -144,3 +157,43 @@ def create_schema(db: sqlite3.Connection) -> None:
     for statement in schema_statements():
         db.execute(statement)
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def task_row(stage: str, key: str) -> bytes:
+    """A task in the message form that Huey's decoder reads: a JSON object by field name.
+
+    Args:
+        stage: The task's name.
+        key: Its one argument: a stream, a session's key or a collection.
+    """
+    message = {
+        "id": new_id(),
+        "name": TASK_PREFIX + stage,
+        "args": [key],
+        "kwargs": {},
+        "retries": 0,
+        "retry_delay": 0,
+        "priority": PRIORITY[stage],
+    }
+    return json.dumps(message, ensure_ascii=False).encode("utf-8")
+
+
+def insert_hook(db: sqlite3.Connection, record: dict[str, object]) -> None:
+    """The statements of one accepted hook, inside the caller's transaction. Twice is once."""
+    hook, at = str(record["id"]), str(record["at"])
+    data = record["data"]
+    assert isinstance(data, dict)
+    stream = "hook:" + hook
+    if db.execute("SELECT 1 FROM events WHERE id = ?", (hook,)).fetchone():
+        return
+    cursor = db.execute(
+        INSERT_EVENT,
+        (hook, stream, "HookReceived", at, json.dumps(data, ensure_ascii=False)),
+    )
+    db.execute(
+        INSERT_HOOK.format(suffix=""),
+        (stream, hook, data["platform"], at, at, cursor.lastrowid),
+    )
+    if record.get("message"):
+        db.execute(INSERT_PAYLOAD, (hook, record["message"]))
+    db.execute(INSERT_TASK, (QUEUE, task_row("capture", stream), PRIORITY["capture"]))

@@ -292,7 +292,7 @@ def commit(path: str, record: dict[str, object]) -> None:
     _patiently(deadline, lambda: db.execute("BEGIN IMMEDIATE"))
     if statedb.user_version(db) == 0:
         statedb.create_schema(db)
-    insert_hook(db, record)
+    statedb.insert_hook(db, record)
     _patiently(deadline, lambda: db.execute("COMMIT"))
     # Not closed: the last close of a database checkpoints it, and the process ends anyway.
 
@@ -306,46 +306,6 @@ def prepare(db: sqlite3.Connection, path: str) -> None:
         os.chmod(path, 0o600)
         db.execute("PRAGMA journal_mode = WAL").fetchone()
     db.execute("PRAGMA synchronous = FULL")
-
-
-def insert_hook(db: sqlite3.Connection, record: dict[str, object]) -> None:
-    """The statements of one accepted hook, inside the caller's transaction. Twice is once."""
-    hook, at = str(record["id"]), str(record["at"])
-    data = record["data"]
-    assert isinstance(data, dict)
-    stream = "hook:" + hook
-    if db.execute("SELECT 1 FROM events WHERE id = ?", (hook,)).fetchone():
-        return
-    cursor = db.execute(
-        statedb.INSERT_EVENT,
-        (hook, stream, "HookReceived", at, json.dumps(data, ensure_ascii=False)),
-    )
-    db.execute(
-        statedb.INSERT_HOOK.format(suffix=""),
-        (stream, hook, data["platform"], at, at, cursor.lastrowid),
-    )
-    if record.get("message"):
-        db.execute(statedb.INSERT_PAYLOAD, (hook, record["message"]))
-    db.execute(statedb.INSERT_TASK, (statedb.QUEUE, task_row("capture", stream), CAPTURE_PRIORITY))
-
-
-#: Later stages go first, so that what is begun is finished before new work is taken in.
-CAPTURE_PRIORITY = 1.0
-
-
-def task_row(stage: str, key: str) -> bytes:
-    """A task as Huey's decoder of our serializer reads it: a JSON object by field name."""
-    return json.dumps(
-        {
-            "id": statedb.new_id(),
-            "name": statedb.TASK_PREFIX + stage,
-            "args": [key],
-            "kwargs": {},
-            "retries": 0,
-            "retry_delay": 0,
-        },
-        ensure_ascii=False,
-    ).encode("utf-8")
 
 
 def _patiently(deadline: float, step: Callable[[], object]) -> None:

@@ -6,19 +6,12 @@ it starts: the lock is never let go in between, so a hundred hooks at once start
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 import time
 
 from memsearch.config.paths import Home
-
-#: Names the inherited, locked descriptor in the worker's environment.
-LOCK_FD_VARIABLE = "MEMSEARCH_LOCK_FD"
-#: Seconds to wait after a start that died before its first refill; doubled for each more.
-FIRST_BACKOFF_SECONDS = 1.0
-#: The longest such wait, in seconds.
-MAX_BACKOFF_SECONDS = 300.0
+from memsearch.config.worker_lock import LOCK_FD_VARIABLE, backoff_left, stamp_start, take_lock
 
 #: Variables that describe the agent's own session; a worker outlives it and must not keep them.
 _SESSION_PREFIXES = (
@@ -40,50 +33,6 @@ def worker_environ(environ: dict[str, str]) -> dict[str, str]:
         for name, value in environ.items()
         if name not in _SESSION_NAMES and not name.startswith(_SESSION_PREFIXES)
     }
-
-
-def take_lock(home: Home) -> int | None:
-    """The locked descriptor of ``run/worker.lock``, or None while a worker lives."""
-    fd = os.open(home.worker_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(fd)
-        return None
-    return fd
-
-
-def start_stamp(home: Home) -> str:
-    """The file that a start leaves until the worker's first refill has gone through."""
-    return os.path.join(home.run, "starting")
-
-
-def backoff_left(home: Home, now: float) -> float:
-    """Seconds to wait before another start, because the last ones died early. 0: go on."""
-    try:
-        with open(start_stamp(home), encoding="ascii") as file:
-            failures, at = file.read().split()
-        wait = min(FIRST_BACKOFF_SECONDS * 2.0 ** min(int(failures) - 1, 20), MAX_BACKOFF_SECONDS)
-        left = float(at) + wait - now
-    except (OSError, ValueError):
-        return 0.0
-    # A clock that was set back must not hold workers off for days.
-    return left if 0.0 < left <= MAX_BACKOFF_SECONDS else 0.0
-
-
-def stamp_start(home: Home, now: float) -> None:
-    """Count a start that has not yet reached its first refill."""
-    path = start_stamp(home)
-    failures = 0
-    try:
-        with open(path, encoding="ascii") as file:
-            failures = int(file.read().split()[0])
-    except (OSError, ValueError, IndexError):
-        failures = 0
-    temporary = f"{path}.{os.getpid()}"
-    with open(temporary, "w", encoding="ascii") as file:
-        file.write(f"{failures + 1} {now:f}")
-    os.replace(temporary, path)
 
 
 def start_worker(home: Home, environ: dict[str, str]) -> int | None:

@@ -25,18 +25,6 @@ from memsearch.pipeline.projections import fold
 #: Milliseconds that a connection waits for another process's write transaction.
 BUSY_MILLISECONDS = 15_000
 
-#: Task priority by stage, larger first. What is begun is finished before new work is taken
-#: in; but ``chunk`` goes before ``embed`` and ``upsert``, since those two take all that is
-#: ready of a collection at once, and fewer, fuller batches cost less.
-PRIORITY = {
-    "capture": 1.0,
-    "summarize": 1.0,
-    "upsert": 2.0,
-    "embed": 3.0,
-    "chunk": 4.0,
-    "append": 5.0,
-}
-
 #: Which queue a stage's tasks go to; the others to ``statedb.QUEUE``.
 SUMMARY_STAGE = "summarize"
 
@@ -44,20 +32,6 @@ SUMMARY_STAGE = "summarize"
 def queue_of(stage: str) -> str:
     """The Huey queue that a stage's tasks go to."""
     return statedb.SUMMARY_QUEUE if stage == SUMMARY_STAGE else statedb.QUEUE
-
-
-def task_row(stage: str, key: str) -> bytes:
-    """A task in the message form that Huey's decoder reads: a JSON object by field name."""
-    message = {
-        "id": statedb.new_id(),
-        "name": statedb.TASK_PREFIX + stage,
-        "args": [key],
-        "kwargs": {},
-        "retries": 0,
-        "retry_delay": 0,
-        "priority": PRIORITY[stage],
-    }
-    return json.dumps(message, ensure_ascii=False).encode("utf-8")
 
 
 class Transaction:
@@ -103,9 +77,9 @@ class Transaction:
 
     def add_task(self, stage: str, key: str, due: float | None = None) -> None:
         """Queue a stage for a key, at once or at ``due`` (seconds since the epoch)."""
-        queue, data = queue_of(stage), task_row(stage, key)
+        queue, data = queue_of(stage), statedb.task_row(stage, key)
         if due is None:
-            self._db.execute(statedb.INSERT_TASK, (queue, data, PRIORITY[stage]))
+            self._db.execute(statedb.INSERT_TASK, (queue, data, statedb.PRIORITY[stage]))
         else:
             self._db.execute(
                 "INSERT INTO schedule(queue, data, timestamp) VALUES (?, ?, ?)", (queue, data, due)

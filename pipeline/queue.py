@@ -20,7 +20,7 @@ from huey.registry import Message
 from huey.storage import SqliteStorage
 
 from memsearch.config import statedb
-from memsearch.pipeline.log import PRIORITY, EventLog, queue_of
+from memsearch.pipeline.log import EventLog, queue_of
 
 #: Seconds between two looks of an idle consumer thread into its queue.
 POLL_SECONDS = 0.1
@@ -140,7 +140,7 @@ def register(hueys: dict[str, Huey], run: Callable[[str, str], None]) -> None:
         hueys: By queue name.
         run: Called with the stage and the key of the work.
     """
-    for stage in PRIORITY:
+    for stage in statedb.PRIORITY:
 
         def task(key: str, _stage: str = stage) -> None:
             run(_stage, key)

@@ -1,0 +1,104 @@
+"""Who is the one worker of a home: an OS lock, and the stamp of a start that has not settled.
+
+The lock dies with its holder, whatever ends it; no pid is ever trusted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from memsearch.config.paths import Home
+
+#: Names the inherited, locked descriptor in the worker's environment.
+LOCK_FD_VARIABLE = "MEMSEARCH_LOCK_FD"
+#: Seconds to wait after a start that died before its first refill; doubled for each more.
+FIRST_BACKOFF_SECONDS = 1.0
+#: The longest such wait, in seconds.
+MAX_BACKOFF_SECONDS = 300.0
+
+
+def take_lock(home: Home) -> int | None:
+    """The locked descriptor of ``run/worker.lock``, or None while a worker lives."""
+    fd = os.open(home.worker_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def start_stamp(home: Home) -> str:
+    """The file that a start leaves until the worker's first refill has gone through."""
+    return os.path.join(home.run, "starting")
+
+
+def backoff_left(home: Home, now: float) -> float:
+    """Seconds to wait before another start, because the last ones died early. 0: go on."""
+    try:
+        with open(start_stamp(home), encoding="ascii") as file:
+            failures, at = file.read().split()
+        wait = min(FIRST_BACKOFF_SECONDS * 2.0 ** min(int(failures) - 1, 20), MAX_BACKOFF_SECONDS)
+        left = float(at) + wait - now
+    except (OSError, ValueError):
+        return 0.0
+    # A clock that was set back must not hold workers off for days.
+    return left if 0.0 < left <= MAX_BACKOFF_SECONDS else 0.0
+
+
+def stamp_start(home: Home, now: float) -> None:
+    """Count a start that has not yet reached its first refill."""
+    path = start_stamp(home)
+    failures = 0
+    try:
+        with open(path, encoding="ascii") as file:
+            failures = int(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        failures = 0
+    temporary = f"{path}.{os.getpid()}"
+    with open(temporary, "w", encoding="ascii") as file:
+        file.write(f"{failures + 1} {now:f}")
+    os.replace(temporary, path)
+
+
+def clear_stamp(home: Home) -> None:
+    """The start has settled."""
+    try:  # contextlib.suppress would cost every hook an import
+        os.unlink(start_stamp(home))
+    except FileNotFoundError:
+        return
+
+
+def is_held(home: Home) -> bool:
+    """Whether a worker lives. The lock is tried shared for a moment,
+    so that two that ask at once
+    do not take each other for a worker."""
+    try:
+        fd = os.open(home.worker_lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def write_pid(fd: int) -> None:
+    """Put the holder's pid into the lock file, for people and ``status``; nobody trusts it."""
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, str(os.getpid()).encode(), 0)
+
+
+def holder_pid(home: Home) -> int | None:
+    """The pid in the lock file while the lock is held."""
+    if not is_held(home):
+        return None
+    try:
+        with open(home.worker_lock, encoding="ascii") as file:
+            return int(file.read() or 0) or None
+    except (OSError, ValueError):
+        return None
