@@ -1,0 +1,418 @@
+"""The one redactor: secrets out, everything else as it was.
+
+It runs once, in the capture stage, before a turn is stored or sent. Pure; what a secret looks
+like stands in ``secrets_rules``. A secret becomes ``[redacted:kind]``, so a reader and a model
+see that something stood there. Redacting twice changes nothing more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.pipeline import secrets_rules as rules
+from memsearch.sources.base import Turn
+
+#: Own patterns are run on pieces of lines of this many characters, so that one that is
+#: merely slow stays bearable.
+MAX_PATTERN_PIECE = 500
+#: Characters that two such pieces share.
+PIECE_OVERLAP = 150
+#: Unbounded repeats (``*``, ``+``, ``{3,}``) that a pattern of one's own may hold.
+MAX_UNBOUNDED = 3
+#: Processor seconds that one own pattern may take for one text.
+MAX_PATTERN_SECONDS = 5.0
+#: A repeat of up to this many counts as bounded.
+_BOUNDED = 64
+
+
+class RedactSettings(Protocol):
+    """``settings.redact``."""
+
+    @property
+    def patterns(self) -> Sequence[str]: ...
+    @property
+    def allow(self) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRules:
+    """A user's ``redact.patterns`` and ``redact.allow``, compiled."""
+
+    patterns: tuple[re.Pattern[str], ...] = ()
+    allow: tuple[re.Pattern[str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """A text without its secrets, and how many of each kind were taken out."""
+
+    text: str
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    start: int
+    end: int
+    kind: str
+    rank: int  # of two that overlap, the lower gives the kind
+
+
+def redact(text: str, own: OwnRules | None = None) -> Redacted:
+    """Take the secrets out of one text.
+
+    Args:
+        text: Any text.
+        own: The user's own rules, from ``own_rules``.
+    """
+    spans = list(_find(text, own))
+    if own is not None and own.allow:
+        spans = [span for span in spans if not _allowed(text[span.start : span.end], own)]
+    if not spans:
+        return Redacted(text)
+    parts: list[str] = []
+    counts: Counter[str] = Counter()
+    at = 0
+    for span in _merged(spans):
+        parts += [text[at : span.start], f"[redacted:{span.kind}]"]
+        counts[span.kind] += 1
+        at = span.end
+    parts.append(text[at:])
+    return Redacted("".join(parts), dict(counts))
+
+
+def redact_turn(turn: Turn, settings: RedactSettings | None = None) -> tuple[Turn, dict[str, int]]:
+    """Take the secrets out of every text of a turn.
+
+    Args:
+        turn: As the source read it.
+        settings: ``settings.redact``; None: the built-in rules alone.
+
+    Raises:
+        MemsearchError: ``CONFIG`` when a pattern of the settings cannot be used. Nothing
+            is stored then, rather than a turn that the user wanted redacted.
+    """
+    own = None
+    if settings is not None:
+        own = own_rules(tuple(settings.patterns), tuple(settings.allow))
+    counts: Counter[str] = Counter()
+
+    def clean(text: str) -> str:
+        result = redact(text, own)
+        counts.update(result.counts)
+        return result.text
+
+    items = tuple(
+        dataclasses.replace(item, text=clean(item.text), output=clean(item.output))
+        for item in turn.items
+    )
+    return dataclasses.replace(turn, items=items), dict(counts)
+
+
+# ----------------------------------------------------------------------------- finding
+
+
+def _find(text: str, own: OwnRules | None) -> Iterator[_Span]:
+    lower = text.lower()
+    rank = 0
+    if "private" in lower:
+        yield from _private_keys(text)
+    for rule in (*rules.TOKENS, *rules.CONTEXTS):
+        rank += 1
+        if not any(needle in lower for needle in rule.needles):
+            continue
+        group = "secret" if "secret" in rule.pattern.groupindex else 0
+        for match in rule.pattern.finditer(text):
+            value = match[group]
+            if rule.accept is None or rule.accept(value):
+                yield _Span(match.start(group), match.end(group), rule.kind, rank)
+    yield from _named(text, rank + 1)
+    yield from _high_entropy(text, rank + 3)
+    if own is not None:
+        yield from _own(text, own, rank + 4)
+
+
+_QUOTED_GROUPS = ("dq", "sq", "bq", "eq")
+
+
+def _named(text: str, rank: int) -> Iterator[_Span]:
+    """Values of names that say that they are secret."""
+    for match in rules.ENV_LINE.finditer(text):
+        name, value = match["name"], match["value"]
+        if rules.ENV_SECRET.search(name):
+            password = rules.ENV_PASSWORD.search(name) is not None
+            judge = rules.is_password if password else rules.is_token
+            if judge(value, quoted=False, env_line=True, after=""):
+                kind = "password" if password else "secret"
+                yield _Span(match.start("value"), match.end("value"), kind, rank)
+    for match in rules.ASSIGNMENT.finditer(text):
+        span = _assignment(text, match)
+        if span is not None:
+            yield dataclasses.replace(span, rank=rank + 1)
+    for match in rules.ASSIGNMENT_CJK.finditer(text):
+        value = match["bare"].rstrip(".,;:!?)]}")
+        password = match["password"] is not None
+        judge = rules.is_password if password else rules.is_token
+        if judge(value, quoted=False, env_line=False, after=""):
+            start = match.start("bare")
+            kind = "password" if password else "secret"
+            yield _Span(start, start + len(value), kind, rank + 1)
+
+
+def _assignment(text: str, match: re.Match[str]) -> _Span | None:
+    """The value of one ``name: value``, if it is a secret."""
+    before = rules.name_before(text, match.start("word"))
+    word = match["word"]
+    op = match["op"]
+    password = match["password"] is not None
+    if word.lower() == "pass" and not (word.isupper() or before.endswith(("_", "-", "."))):
+        return None  # "3 tests pass: ..."
+    if op.isspace() and not before.startswith("--"):
+        return None  # a blank binds a value to a command's option only
+    group = next((name for name in _QUOTED_GROUPS if match[name] is not None), "bare")
+    value = match[group]
+    start, end = match.span(group)
+    quoted = group != "bare"
+    if not quoted:
+        value = value.rstrip(".,;:!?") if op.strip().rstrip(":") in ("is", "was") else value
+        # A closing bracket belongs to the code around it unless one was opened inside.
+        while (
+            value
+            and value[-1] in ")]}>"
+            and value.count(value[-1])
+            > value.count({")": "(", "]": "[", "}": "{", ">": "<"}[value[-1]])
+        ):
+            value = value[:-1]
+        end = start + len(value)
+    after = text[end : end + 1]
+    if op.strip().rstrip(":") in ("is", "was") and not rules.looks_random(value):
+        return None  # prose: "the token is expired", "the password is wrong"
+    if password and quoted and word.lower() == "passphrase" and len(value) >= 8:
+        ok = not rules.is_placeholder(value)  # the one that may hold blanks
+    else:
+        judge = rules.is_password if password else rules.is_token
+        ok = judge(value, quoted=quoted, env_line=False, after=after or " ")
+    return _Span(start, end, "password" if password else "secret", 0) if ok else None
+
+
+def _high_entropy(text: str, rank: int) -> Iterator[_Span]:
+    for match in rules.HIGH_ENTROPY.finditer(text):
+        if rules.is_high_entropy(match["name"], match["secret"]):
+            yield _Span(match.start("secret"), match.end("secret"), "high-entropy", rank)
+
+
+# ------------------------------------------------------------------------ private keys
+
+_KEY_MARK = re.compile(
+    r"-{4,5} ?(?P<which>BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
+    r"|(?P<putty>Private-Lines: \d{1,4})"
+)
+#: A key with its armour is no longer than this, in characters.
+_MAX_KEY_CHARS = 50_000
+# What stands between the lines of a key: breaks (also as two characters inside JSON),
+# quotes, and the marks of quoted or diffed text.
+_BETWEEN = r"(?:\\[rn]|[\s|>\"',+])"
+_KEY_LINE = re.compile(
+    _BETWEEN + r"{0,20}(?:(?:Proc-Type|DEK-Info|Version|Comment|Hash):[^\r\n\\]{0,200}"
+    r"|[A-Za-z0-9+/]{16,}={0,2})"
+)
+_KEY_REST = re.compile(_BETWEEN + r"{1,20}[A-Za-z0-9+/]{1,64}={0,2}(?![A-Za-z0-9 ])")
+_KEY_LINE_BACK = re.compile(r"[A-Za-z0-9+/]{1,200}={0,2}")
+_BREAK = re.compile(r"\\n|\n")
+
+
+def _private_keys(text: str) -> Iterator[_Span]:
+    """Keys in armour: whole, without their end, without their beginning."""
+    begin: re.Match[str] | None = None
+    for mark in _KEY_MARK.finditer(text):
+        if mark["putty"]:
+            yield _Span(mark.start(), _body_end(text, mark.end()), "private-key", 0)
+        elif mark["which"] == "BEGIN":
+            if begin is not None:
+                yield _Span(begin.start(), _body_end(text, begin.end()), "private-key", 0)
+            begin = mark
+        elif begin is not None and mark.start() - begin.end() <= _MAX_KEY_CHARS:
+            yield _Span(begin.start(), mark.end(), "private-key", 0)
+            begin = None
+        else:
+            if begin is not None:
+                yield _Span(begin.start(), _body_end(text, begin.end()), "private-key", 0)
+                begin = None
+            yield _Span(_body_start(text, mark.start()), mark.end(), "private-key", 0)
+    if begin is not None:
+        yield _Span(begin.start(), _body_end(text, begin.end()), "private-key", 0)
+
+
+def _body_end(text: str, at: int) -> int:
+    """Where a key's lines end that begin at ``at``."""
+    end = at
+    while (match := _KEY_LINE.match(text, end)) and end - at < _MAX_KEY_CHARS:
+        end = match.end()
+    if end > at and (match := _KEY_REST.match(text, end)):
+        end = match.end()
+    return end
+
+
+def _body_start(text: str, at: int) -> int:
+    """Where the lines of a key begin that end at ``at``."""
+    floor = max(0, at - _MAX_KEY_CHARS)
+    lines: list[tuple[int, int]] = []
+    start = floor
+    for match in _BREAK.finditer(text, floor, at):
+        lines.append((start, match.start()))
+        start = match.end()
+    lines.append((start, at))
+    begin = at
+    for start, end in reversed(lines):
+        line = text[start:end].strip(" \t\r|>\"',+")
+        if line and not _KEY_LINE_BACK.fullmatch(line):
+            # The first line may hang on something else: "output: MIIE…".
+            break
+        begin = start
+        if line and len(line) < 16 and end != at:
+            break  # a short line within a key is its torn beginning
+    return begin
+
+
+# ---------------------------------------------------------------------- one's own rules
+
+
+@functools.lru_cache(maxsize=16)
+def own_rules(patterns: tuple[str, ...], allow: tuple[str, ...]) -> OwnRules:
+    """Compile ``redact.patterns`` and ``redact.allow``.
+
+    Raises:
+        MemsearchError: ``CONFIG`` naming the pattern and what is wrong with it.
+    """
+    return OwnRules(
+        patterns=tuple(_compiled(p, f"redact.patterns[{i}]") for i, p in enumerate(patterns)),
+        allow=tuple(_compiled(p, f"redact.allow[{i}]") for i, p in enumerate(allow)),
+    )
+
+
+def _compiled(pattern: str, where: str) -> re.Pattern[str]:
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise MemsearchError(
+            f"{where} = {pattern!r} is no regular expression: {error}",
+            kind=ErrorClass.CONFIG,
+            hint=f"memsearch config set {where.partition('[')[0]} '[…]'",
+        ) from error
+    fault = _slow(pattern)
+    if not fault and compiled.match(""):
+        fault = "it matches the empty text"
+    if fault:
+        raise MemsearchError(
+            f"{where} = {pattern!r} cannot be used: {fault}",
+            kind=ErrorClass.CONFIG,
+            hint="write it without a repeat inside a repeat, and with bounded ones like {8,64}",
+        )
+    return compiled
+
+
+def _slow(pattern: str) -> str:
+    """Why a pattern may take exponential time; "" when it cannot.
+
+    A variable repeat, a choice or an optional part inside an unbounded repeat is what lets
+    one text be matched in many ways; a back reference does the same. Unbounded repeats in a
+    row cost a power of the length each, so their number is bounded.
+    """
+    from re import _parser  # type: ignore[attr-defined]
+
+    unbounded = 0
+
+    def walk(parsed: object, inside: bool) -> str:
+        nonlocal unbounded
+        for op, argument in parsed:  # type: ignore[attr-defined]
+            name = str(op)
+            if name in ("MAX_REPEAT", "MIN_REPEAT"):
+                low, high, body = argument
+                if inside and low != high:
+                    return "it has a repeat inside a repeat"
+                endless = int(high) > _BOUNDED
+                unbounded += endless
+                if fault := walk(body, inside or endless or (int(high) > 1 and low != high)):
+                    return fault
+            elif name == "BRANCH":
+                if inside:
+                    return "it has a choice inside a repeat"
+                for branch in argument[1]:
+                    if fault := walk(branch, inside):
+                        return fault
+            elif name == "SUBPATTERN":
+                if fault := walk(argument[-1], inside):
+                    return fault
+            elif name in ("ASSERT", "ASSERT_NOT"):
+                if fault := walk(argument[1], inside):
+                    return fault
+            elif name == "ATOMIC_GROUP":
+                if fault := walk(argument, inside):
+                    return fault
+            elif name in ("GROUPREF", "GROUPREF_EXISTS", "GROUPREF_IGNORE"):
+                return "it refers back to a group"
+            elif name == "POSSESSIVE_REPEAT" and (fault := walk(argument[2], inside)):
+                return fault
+        return ""
+
+    fault = walk(_parser.parse(pattern), False)
+    if not fault and unbounded > MAX_UNBOUNDED:
+        fault = f"it has more than {MAX_UNBOUNDED} unbounded repeats"
+    return fault
+
+
+def _own(text: str, own: OwnRules, rank: int) -> Iterator[_Span]:
+    for pattern in own.patterns:
+        group = "secret" if "secret" in pattern.groupindex else 0
+        started = time.thread_time()
+        for offset, piece in _pieces(text):
+            if time.thread_time() - started > MAX_PATTERN_SECONDS:
+                # Going on without it would store what the user wanted out.
+                raise MemsearchError(
+                    f"redact.patterns: {pattern.pattern!r} is too slow",
+                    kind=ErrorClass.CONFIG,
+                    hint="begin it with fixed text and bound its repeats, like {8,64}",
+                )
+            for match in pattern.finditer(piece):
+                if match[group]:
+                    yield _Span(
+                        offset + match.start(group), offset + match.end(group), "custom", rank
+                    )
+
+
+def _pieces(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text with their offsets, long ones in overlapping pieces."""
+    at = 0
+    for line in text.split("\n"):
+        for start in range(0, max(1, len(line)), MAX_PATTERN_PIECE - PIECE_OVERLAP):
+            piece = line[start : start + MAX_PATTERN_PIECE]
+            yield at + start, piece
+            if start + MAX_PATTERN_PIECE >= len(line):
+                break
+        at += len(line) + 1
+
+
+def _allowed(secret: str, own: OwnRules) -> bool:
+    head = secret[:MAX_PATTERN_PIECE]
+    return any(pattern.fullmatch(head) for pattern in own.allow)
+
+
+def _merged(spans: Iterable[_Span]) -> list[_Span]:
+    """Spans in order; those that overlap as one, of the most telling kind."""
+    merged: list[_Span] = []
+    for span in sorted(spans, key=lambda span: (span.start, span.rank)):
+        if merged and span.start < merged[-1].end:
+            last = merged[-1]
+            kind = span if span.rank < last.rank else last
+            merged[-1] = _Span(last.start, max(last.end, span.end), kind.kind, kind.rank)
+        else:
+            merged.append(span)
+    return merged
