@@ -91,7 +91,8 @@ PROJECTIONS = {
 
 #: Partial indexes on what is not at its end, which keeps a refill at milliseconds.
 PROJECTION_INDEXES = (
-    "CREATE INDEX IF NOT EXISTS hooks_open ON hooks(state) WHERE state IN ('open', 'dead')",
+    "CREATE INDEX IF NOT EXISTS hooks_open ON hooks(seq, due) WHERE state = 'open'",
+    "CREATE INDEX IF NOT EXISTS hooks_dead ON hooks(state) WHERE state = 'dead'",
     "CREATE INDEX IF NOT EXISTS turns_open ON turns(platform, session, at, position)"
     " WHERE state = 'open'",
     "CREATE INDEX IF NOT EXISTS turns_dead ON turns(state) WHERE state = 'dead'",

@@ -73,6 +73,8 @@ class Engine:
         self._summarizers: dict[object, Any] = {}
         #: When a stage last used the model or the store, by ``time.monotonic``.
         self.used = time.monotonic()
+        #: When somebody last asked the service, by ``time.monotonic``.
+        self.asked = 0.0
 
     # -- running ---------------------------------------------------------------------------
 
@@ -150,7 +152,7 @@ class Engine:
                 stage=stage,
                 stream=row["stream"],
                 error=f"{type(error).__name__}: {error}",
-                traceback=_traceback(error),
+                traceback=self.where(error),
             )
             wrapped = MemsearchError(f"{type(error).__name__}: {error}", kind=ErrorClass.BUG)
             self.failed(stage, row, key or row["stream"], wrapped)
@@ -182,6 +184,16 @@ class Engine:
             kind=error.kind.value,
             attempt=attempt,
             due=decision.due,
+        )
+
+    @staticmethod
+    def where(error: BaseException) -> str:
+        """Where it happened, without the values: a message may quote the conversation."""
+        import traceback
+
+        return " < ".join(
+            f"{os.path.basename(frame.filename)}:{frame.lineno}:{frame.name}"
+            for frame in reversed(traceback.extract_tb(error.__traceback__))
         )
 
     def _usage(self, row: sqlite3.Row) -> dict[str, object]:
@@ -319,13 +331,3 @@ def _stamp(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return (status.st_mtime_ns, status.st_size)
-
-
-def _traceback(error: Exception) -> str:
-    import traceback
-
-    # Where it happened, without the values: a message may quote the conversation.
-    return " < ".join(
-        f"{os.path.basename(frame.filename)}:{frame.lineno}:{frame.name}"
-        for frame in reversed(traceback.extract_tb(error.__traceback__))
-    )

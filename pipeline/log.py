@@ -75,6 +75,14 @@ class Transaction:
         fold(self._db, event)
         return event
 
+    def create_schema(self) -> None:
+        """Create what is missing of the file's layout."""
+        statedb.create_schema(self._db)
+
+    def fold(self, event: Event, suffix: str) -> None:
+        """Take a written event into the tables of a rebuild."""
+        fold(self._db, event, suffix=suffix)
+
     def add_task(self, stage: str, key: str, due: float | None = None) -> None:
         """Queue a stage for a key, at once or at ``due`` (seconds since the epoch)."""
         queue, data = queue_of(stage), statedb.task_row(stage, key)
@@ -84,6 +92,10 @@ class Transaction:
             self._db.execute(
                 "INSERT INTO schedule(queue, data, timestamp) VALUES (?, ?, ?)", (queue, data, due)
             )
+
+    def insert_hook(self, record: dict[str, object]) -> None:
+        """Take in a hook as it lies in the spool; one that is known already is left."""
+        statedb.insert_hook(self._db, record)
 
     def drop_payload(self, event_id: str) -> None:
         """Forget the text of an event; the fact stays."""
@@ -121,15 +133,12 @@ class EventLog:
                 hint="upgrade memsearch, or set MEMSEARCH_HOME to another folder",
             )
         if version < statedb.SCHEMA_VERSION:
-            with self.write_lock:
-                db.execute("BEGIN IMMEDIATE")
-                try:
-                    if statedb.user_version(db) < statedb.SCHEMA_VERSION:
-                        statedb.create_schema(db)
-                    db.execute("COMMIT")
-                except BaseException:
-                    db.execute("ROLLBACK")
-                    raise
+            self.create_missing()
+
+    def create_missing(self) -> None:
+        """Create the tables that are not there: all in a new file, or what somebody deleted."""
+        with self.transaction() as tx:
+            tx.create_schema()
 
     def _connection(self) -> sqlite3.Connection:
         db: sqlite3.Connection | None = getattr(self._local, "db", None)

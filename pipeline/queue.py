@@ -20,7 +20,7 @@ from huey.registry import Message
 from huey.storage import SqliteStorage
 
 from memsearch.config import statedb
-from memsearch.pipeline.log import EventLog, queue_of
+from memsearch.pipeline.log import EventLog, Transaction, queue_of
 
 #: Seconds between two looks of an idle consumer thread into its queue.
 POLL_SECONDS = 0.1
@@ -166,9 +166,8 @@ def make_consumer(huey: Huey, threads: int) -> QuietConsumer:
     )
 
 
-def flush(log: EventLog) -> None:
+def flush(tx: Transaction) -> None:
     """Empty both queues and their schedules; recovery fills them again from the projections."""
-    with log.transaction() as tx:
-        for queue in (statedb.QUEUE, statedb.SUMMARY_QUEUE):
-            tx.execute("DELETE FROM task WHERE queue = ?", (queue,))
-            tx.execute("DELETE FROM schedule WHERE queue = ?", (queue,))
+    for queue in (statedb.QUEUE, statedb.SUMMARY_QUEUE):
+        tx.execute("DELETE FROM task WHERE queue = ?", (queue,))
+        tx.execute("DELETE FROM schedule WHERE queue = ?", (queue,))

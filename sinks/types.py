@@ -117,6 +117,8 @@ class Embedder(Protocol):
     dimension: int | None
     #: Calls leave this machine and may cost money.
     remote: bool
+    #: Texts that one call or request takes at the most.
+    batch_size: int
 
     def embed_passages(self, texts: list[str]) -> Vectors:
         """Vectors of stored texts: shape ``(len(texts), dimension)``, float32, L2 norm 1.

@@ -82,7 +82,7 @@ def embed_texts(engine: Engine, documents: list[Document]) -> int:
     embedder, cache = engine.embedder(), engine.cache()
     known = cache.known(embedder.model, list(texts))
     todo = [name for name in texts if name not in known]
-    step = max(1, engine.settings().embedding.batch_size) * BATCHES_A_STEP
+    step = embedder.batch_size * BATCHES_A_STEP
     for start in range(0, len(todo), step):
         names = todo[start : start + step]
         vectors = embedder.embed_passages([texts[name] for name in names])

@@ -1,0 +1,106 @@
+"""The home that a command works in, and the worker that it may need."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from memsearch.cli import output
+from memsearch.config import worker_lock
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.paths import Home
+
+if TYPE_CHECKING:
+    from memsearch.pipeline.log import EventLog
+
+#: Seconds that a worker has to end before it is killed; ``workers stop`` promises ten.
+STOP_SECONDS = 8.0
+
+
+def current_home(*, create: bool = False) -> Home:
+    """The home that the environment names.
+
+    Args:
+        create: Make its folders if they are missing.
+    """
+    home = Home.from_env(os.environ)
+    if create:
+        home.create()
+    return home
+
+
+def open_log(home: Home) -> EventLog | None:
+    """The event log, or None where nothing was ever captured."""
+    from memsearch.pipeline.log import EventLog
+
+    return EventLog(home.state_db) if os.path.exists(home.state_db) else None
+
+
+def take_worker_lock(home: Home) -> int | None:
+    """The worker's lock for this process; None while a worker lives."""
+    fd = worker_lock.take_lock(home)
+    if fd is not None:
+        worker_lock.write_pid(fd)
+    return fd
+
+
+def start_worker(home: Home) -> int | None:
+    """Start a worker unless one lives; its pid, or None."""
+    from memsearch.hooks.spawn import start_worker as start
+
+    try:
+        return start(home, dict(os.environ))
+    except OSError as error:
+        raise MemsearchError(
+            f"no worker could be started: {error}",
+            kind=ErrorClass.PERMISSION,
+            hint="memsearch workers --foreground shows why",
+        ) from error
+
+
+def stop_worker(home: Home) -> bool:
+    """End the living worker, gently, then not.
+
+    Returns:
+        False when none lived.
+
+    Raises:
+        MemsearchError: It could not be ended.
+    """
+    import signal
+
+    pid = worker_lock.holder_pid(home)
+    if pid is None:
+        return False
+    for signum, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, 2.0)):
+        try:
+            os.kill(pid, signum)
+        except ProcessLookupError:
+            return True
+        except PermissionError as error:
+            raise MemsearchError(
+                f"the worker (pid {pid}) belongs to somebody else", kind=ErrorClass.PERMISSION
+            ) from error
+        if wait_until(lambda: worker_lock.holder_pid(home) != pid, seconds):
+            return True
+    raise MemsearchError(f"the worker (pid {pid}) does not end", kind=ErrorClass.BUSY)
+
+
+def wait_until(done: Callable[[], bool], seconds: float, step: float = 0.05) -> bool:
+    """Wait until something is so, at most ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(step)
+    return True
+
+
+def show_problems(home: Home) -> None:
+    """Say on stderr what in the configuration is not taken as it stands."""
+    from memsearch.config.settings import load
+
+    for problem in load(home, None, environ=os.environ, strict=False).problems:
+        output.note(f"warning: {problem}")

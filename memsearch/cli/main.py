@@ -1,0 +1,85 @@
+"""The ``memsearch`` command: which commands there are, each loaded when it is called."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from memsearch import __version__
+
+#: Command: where it is, and what it does in one line. Nothing is imported to print the list.
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
+    "Recall": {
+        "search": ("recall_cmds:search", "Find what was remembered, by meaning and by keyword."),
+        "expand": ("recall_cmds:expand", "Show the whole section that a result comes from."),
+        "transcript": ("recall_cmds:transcript", "Show the conversation behind an entry."),
+        "list": ("recall_cmds:list_entries", "List the journal's entries."),
+    },
+    "Capture": {
+        "enqueue": ("enqueue_cmd:enqueue", "Take note of a finished turn (for agents' hooks)."),
+        "workers": ("workers_cmds:workers", "Run, start, stop or look at the background worker."),
+        "status": ("status_cmd:status", "Say what works, what waits, what failed, and why."),
+        "events": ("events_cmds:events", "Show the event log; rebuild what is folded from it."),
+    },
+    "Index": {
+        "index": ("index_cmds:index", "Bring the index up to date with Markdown files."),
+        "stats": ("index_cmds:stats", "Count a project's documents and chunks."),
+        "reset": ("index_cmds:reset", "Drop a project's index; its Markdown stays."),
+    },
+    "Set-up": {
+        "config": ("config_cmd:config", "Show and change settings."),
+        "demo": ("demo_cmd:demo", "Drive a recorded turn the whole way, in a temporary home."),
+    },
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return [name for family in COMMANDS.values() for name in family]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        for family in COMMANDS.values():
+            if cmd_name in family:
+                module, _, attribute = family[cmd_name][0].partition(":")
+                loaded = getattr(importlib.import_module(f"memsearch.cli.{module}"), attribute)
+                assert isinstance(loaded, click.Command)
+                return loaded
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"There is no command {name!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        for title, family in COMMANDS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, help_) for name, (_, help_) in family.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="memsearch")
+def cli() -> None:
+    """Long-term memory for coding agents, in Markdown that you can open, read and edit.
+
+    Each finished turn of an agent becomes a few notes in .memsearch/memory/YYYY-MM-DD.md of
+    its project. Search them from any agent, or here:
+
+    \b
+      memsearch search "why did we change the retry policy"
+      memsearch list --day yesterday
+      memsearch status
+    """

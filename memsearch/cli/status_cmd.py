@@ -1,0 +1,107 @@
+"""``status``: what works, what waits, what failed, and why."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import click
+
+from memsearch.cli import output
+from memsearch.cli.home import current_home, open_log
+from memsearch.config import worker_lock
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(as_json: bool) -> None:
+    """Say what works, what waits, what failed, and why.
+
+    Exit 0 when all is well or the day's budget is spent, 1 when something needs you: work
+    that is due and does not progress, a provider that fails, dead letters of the last day
+    that nobody has looked at, a fault of the spool or the configuration.
+    """
+    with output.reported():
+        found = collect()
+    if as_json:
+        output.put_json(found)
+    else:
+        for line in lines(found):
+            output.put(line)
+    if found["state"] == "degraded":
+        raise SystemExit(output.DEGRADED)
+
+
+def collect() -> dict[str, Any]:
+    """The status of the current home."""
+    from memsearch.config.settings import load
+    from memsearch.pipeline.status import Surroundings
+    from memsearch.pipeline.status import status as judge
+    from memsearch.recall import client
+    from memsearch.workers.recovery import bad_spooled, spooled
+
+    home = current_home()
+    loaded = load(home, None, environ=os.environ, strict=False)
+    pid = worker_lock.holder_pid(home)
+    around = Surroundings(
+        worker_pid=pid,
+        listening=pid is not None and client.answers(home.socket),
+        spooled=len(spooled(home)),
+        bad_spooled=len(bad_spooled(home)),
+        problems=tuple(str(problem) for problem in loaded.problems if problem.is_fault),
+    )
+    log = open_log(home)
+    if log is None:
+        state = "degraded" if around.problems else "ok"
+        return {
+            "state": state,
+            "reasons": [f"configuration: {problem}" for problem in around.problems],
+            "turns": {},
+            "workers": {"pid": pid, "listening": around.listening},
+            "home": home.root,
+        }
+    try:
+        return judge(log, loaded.settings, around, time.time()) | {"home": home.root}
+    finally:
+        log.close()
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """The status as a person reads it."""
+    shown = [f"{found['state']}  ({found['home']})"]
+    shown += [f"  ! {output.one_line(reason)}" for reason in found["reasons"]]
+    turns = found["turns"]
+    if not turns and not found.get("hooks"):
+        shown.append("  nothing was captured yet")
+    else:
+        names = ("done", "open", "dead", "skipped", "discarded", "forgotten")
+        parts = [f"{turns[name]} {name}" for name in names if turns.get(name)]
+        shown.append("  turns: " + (", ".join(parts) or "none"))
+    for reason, number in found.get("skipped", {}).items():
+        shown.append(f"    skipped: {number} {reason}")
+    for item in found.get("waiting", []):
+        why = f": {output.shorten(output.one_line(str(item['why'])), 160)}" if item["why"] else ""
+        shown.append(
+            f"  waiting: {item['count']} for {item['stage']}, oldest {item['seconds']} s{why}"
+        )
+    letters = found.get("dead_letters", {})
+    if letters.get("total"):
+        by = ", ".join(f"{n} {stage}" for stage, n in letters["by_stage"].items())
+        shown.append(f"  dead letters: {letters['total']} ({by}); memsearch dead-letter list")
+    for row in found.get("documents", []):
+        behind = f", {row['not_indexed']} behind" if row["not_indexed"] else ""
+        shown.append(
+            f"  index: {row['documents']} documents, {row['chunks']} chunks{behind}"
+            f"  ({row['project'] or row['collection']})"
+        )
+    budget = found.get("budget")
+    if budget:
+        cap = budget["daily_tokens"] or "no cap"
+        shown.append(f"  tokens today: {budget['spent']} of {cap}")
+    for stage, at in found.get("last_success", {}).items():
+        if at:
+            shown.append(f"  last {stage}: {at}")
+    worker = found["workers"]["pid"]
+    shown.append(f"  worker: {f'pid {worker}' if worker else 'none runs'}")
+    return shown

@@ -1,0 +1,247 @@
+"""``workers``: run the background worker in one of its ways, or manage the one that lives."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from memsearch.cli import output
+from memsearch.cli.home import (
+    current_home,
+    start_worker,
+    stop_worker,
+    take_worker_lock,
+    wait_until,
+)
+from memsearch.config import worker_lock
+from memsearch.config.errors import ErrorClass, MemsearchError
+
+if TYPE_CHECKING:
+    from memsearch.config.paths import Home
+    from memsearch.pipeline.engine import Engine
+    from memsearch.workers.runner import Counts
+
+#: Seconds that a started worker has to begin to listen.
+START_SECONDS = 10.0
+#: Seconds between two lines of progress on stderr.
+PROGRESS_SECONDS = 2.0
+
+
+@click.group(invoke_without_command=True)
+@click.option("--foreground", is_flag=True, help="Run here until stopped (the default).")
+@click.option("--drain", is_flag=True, help="Work everything that is due, then exit.")
+@click.option("--wait", is_flag=True, help="With --drain: wait for retries too.")
+@click.option("--json", "as_json", is_flag=True, help="With --drain: print the summary as JSON.")
+@click.option("--debug", is_flag=True, help="Write to the log what ran, not only what happened.")
+@click.pass_context
+def workers(
+    ctx: click.Context, foreground: bool, drain: bool, wait: bool, as_json: bool, debug: bool
+) -> None:
+    """Run the worker that turns captured turns into notes and keeps the index.
+
+    Agents' hooks start it by themselves, and it ends by itself when it has had nothing to do
+    for a while (workers.idle_exit_minutes). There is one for each MEMSEARCH_HOME.
+
+    \b
+    Examples:
+      memsearch workers start
+      memsearch workers status
+      memsearch workers --drain         work what is due and exit; 1 if something gave up
+      memsearch workers --drain --wait  also wait for what is to be tried again
+      memsearch workers stop
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if foreground and drain:
+        raise click.UsageError("--foreground and --drain are two ways to run; choose one")
+    with output.reported():
+        if drain:
+            _drain(wait, as_json, debug)
+        else:
+            _foreground(debug)
+
+
+def _foreground(debug: bool) -> None:
+    home = current_home(create=True)
+    inherited = os.environ.pop(worker_lock.LOCK_FD_VARIABLE, "")
+    lock = int(inherited) if inherited.isdigit() else worker_lock.take_lock(home)
+    if lock is None:
+        pid = worker_lock.holder_pid(home)
+        output.note(f"a worker runs already (pid {pid}); memsearch workers stop ends it")
+        return
+    os.set_inheritable(lock, False)  # the agents' CLIs that it calls must not keep the lock
+    worker_lock.write_pid(lock)
+    from memsearch.workers.logs import open_log
+    from memsearch.workers.runner import Worker
+
+    os.chdir(home.root)  # the folder it was started in may go away
+    note = open_log(home, echo=sys.stderr.isatty(), debug=debug)
+    try:
+        Worker(home, dict(os.environ), lock, note).run()
+    except Exception as error:
+        note("worker_died", level="error", error=f"{type(error).__name__}: {error}")
+        raise
+    # What still hangs in a thread (a call that does not end) must not hold the process.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _drain(wait: bool, as_json: bool, debug: bool) -> None:
+    home = current_home(create=True)
+    lock = take_worker_lock(home)
+    if lock is None:
+        counts = _wait_for_living(home, wait)
+    else:
+        from memsearch.workers.logs import open_log
+        from memsearch.workers.runner import Worker
+
+        note = open_log(home, echo=False, debug=debug)
+        worker = Worker(home, dict(os.environ), lock, note)
+        counts = worker.drain(wait=wait, progress=_progress())
+        os.close(lock)
+    _show_counts(counts, as_json)
+    code = output.DEGRADED if counts.dead else output.OK
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _progress() -> Callable[[Engine], None]:
+    last = time.monotonic()
+
+    def show(engine: Engine) -> None:
+        nonlocal last
+        if time.monotonic() - last < PROGRESS_SECONDS:
+            return
+        last = time.monotonic()
+        from memsearch.workers.runner import count
+
+        counts = count(engine.log, sys.maxsize)
+        running = ", ".join(sorted({stage for stage, _ in engine.running()})) or "nothing"
+        output.note(f"{counts.waiting} to do; running: {running}")
+
+    return show
+
+
+def _wait_for_living(home: Home, wait: bool) -> Counts:
+    """A worker lives and has the same work to do: wait until it has done it."""
+    from memsearch.pipeline.log import EventLog
+    from memsearch.workers import recovery
+    from memsearch.workers.runner import SOON_SECONDS, count
+
+    output.note("a worker runs; waiting for it")
+    log = EventLog(home.state_db)
+    try:
+        first = int(log.value("SELECT MAX(seq) FROM events") or 0)
+        quiet = 0
+        last = time.monotonic()
+        while quiet < 3:
+            due = recovery.next_due(log)
+            busy = due is not None and (wait or due <= time.time() + SOON_SECONDS)
+            quiet = 0 if busy or recovery.spooled(home) else quiet + 1
+            if not worker_lock.is_held(home):
+                if not quiet and start_worker(home) is None and not worker_lock.is_held(home):
+                    raise MemsearchError(
+                        "the worker ended before the work was done",
+                        kind=ErrorClass.BUSY,
+                        hint="memsearch workers --drain again; logs/worker.log says why it ended",
+                    )
+                continue
+            if time.monotonic() - last > PROGRESS_SECONDS:
+                last = time.monotonic()
+                output.note(f"{count(log, sys.maxsize).waiting} to do")
+            time.sleep(0.1)
+        return count(log, first)
+    finally:
+        log.close()
+
+
+def _show_counts(counts: Counts, as_json: bool) -> None:
+    if as_json:
+        output.put_json(asdict(counts))
+        return
+    parts = [
+        f"{number} {word}"
+        for word, number in (
+            ("captured", counts.captured),
+            ("skipped", counts.skipped),
+            ("summarised", counts.summarized),
+            ("appended", counts.appended),
+            ("documents indexed", counts.indexed),
+            ("failed tries", counts.failed),
+            ("dead letters", counts.dead),
+            ("waiting", counts.waiting),
+        )
+        if number
+    ]
+    output.put(", ".join(parts) if parts else "nothing to do")
+    if counts.dead or counts.waiting:
+        output.note("memsearch status says why")
+
+
+@workers.command()
+def start() -> None:
+    """Start a worker in the background, unless one runs."""
+    with output.reported():
+        home = current_home(create=True)
+        pid = worker_lock.holder_pid(home)
+        if pid is not None:
+            output.put(f"a worker runs already (pid {pid})")
+            return
+        start_worker(home)
+        from memsearch.recall import client
+
+        if not wait_until(lambda: client.answers(home.socket), START_SECONDS):
+            raise MemsearchError(
+                f"the worker does not answer after {START_SECONDS:g} s",
+                kind=ErrorClass.TIMEOUT,
+                hint="memsearch workers --foreground shows why",
+            )
+        output.put(f"started (pid {worker_lock.holder_pid(home)})")
+
+
+@workers.command()
+def stop() -> None:
+    """End the worker; what it was at is taken up by the next one."""
+    with output.reported():
+        output.put("stopped" if stop_worker(current_home()) else "no worker runs")
+
+
+@workers.command()
+def restart() -> None:
+    """End the worker and start a new one."""
+    with output.reported():
+        stop_worker(current_home())
+    click.get_current_context().invoke(start)
+
+
+@workers.command("status")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def worker_status(as_json: bool) -> None:
+    """Say whether a worker runs and what it is at. Exit 1 when none runs."""
+    with output.reported():
+        home = current_home()
+        pid = worker_lock.holder_pid(home)
+        from memsearch.recall import client
+
+        answers = pid is not None and client.answers(home.socket)
+        running: list[list[str]] = []
+        if answers:
+            running = client.ask(home.socket, "ping", {}, timeout=5.0).get("running", [])
+        if as_json:
+            output.put_json({"pid": pid, "listening": answers, "running": running})
+        elif pid is None:
+            output.put("no worker runs; the next hook or search starts one")
+        else:
+            output.put(f"a worker runs (pid {pid}){'' if answers else ', not listening yet'}")
+            for stage, key in running:
+                output.put(f"  {stage:<10} {key}")
+    if pid is None:
+        raise SystemExit(output.DEGRADED)

@@ -1,0 +1,279 @@
+"""Status: what works, what waits, what failed and why, judged by progress. Reads only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from memsearch.config.settings import Settings
+from memsearch.pipeline.budget import today
+from memsearch.pipeline.log import EventLog
+
+#: Seconds that something due may go without progress, unless its stage has a deadline.
+STUCK_SECONDS = 15 * 60.0
+#: Seconds that a dead letter counts as news.
+NEWS_SECONDS = 24 * 3600.0
+#: The key under which the time of the last look at the dead letters lies in Huey's ``kv``.
+SEEN_KEY = "dead_letters_seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the log does not know and ``status`` needs.
+
+    Attributes:
+        worker_pid: The living worker, or None.
+        listening: Whether it answers on its socket.
+        spooled: Files that wait in the spool.
+        bad_spooled: Files that were put aside since they cannot be read.
+        problems: What of the configuration is not taken as it stands.
+    """
+
+    worker_pid: int | None
+    listening: bool
+    spooled: int
+    bad_spooled: int
+    problems: tuple[str, ...]
+
+
+def status(log: EventLog, settings: Settings, around: Surroundings, now: float) -> dict[str, Any]:
+    """The whole of ``memsearch status --json``.
+
+    Args:
+        log: The event log.
+        settings: The user's settings.
+        around: What lies outside the log.
+        now: Seconds since the epoch.
+
+    Returns:
+        ``state`` (``ok``, ``paused``, ``degraded``), ``reasons``, ``turns``,
+        ``oldest_seconds``, ``last_success``, ``dead_letters``, ``usage``, ``budget``,
+        ``documents``, ``workers``, and more.
+    """
+    waiting = _waiting(log, now)
+    stuck = _stuck(log, settings, now)
+    failing = _failing(log)
+    news = unseen_dead_letters(log, now)
+    budget = _budget(log, settings)
+    reasons = [
+        *stuck,
+        *failing,
+        *([f"{news} dead letters: memsearch dead-letter list"] if news else []),
+        *_outside(around, waiting),
+    ]
+    state = "degraded" if reasons else "paused" if budget["paused_turns"] else "ok"
+    if budget["paused_turns"]:
+        reasons.append(
+            f"{budget['paused_turns']} turns wait: {budget['spent']} of {budget['daily_tokens']}"
+            " tokens of today are spent (budget.daily_tokens); they go on at midnight, or when"
+            " the cap is raised"
+        )
+    return {
+        "state": state,
+        "reasons": reasons,
+        "turns": _by_state(log, "turns"),
+        "hooks": _by_state(log, "hooks"),
+        "waiting": waiting,
+        "oldest_seconds": max((item["seconds"] for item in waiting), default=0),
+        "last_success": {
+            row["stage"]: row["succeeded"]
+            for row in log.rows("SELECT stage, succeeded FROM progress ORDER BY stage")
+        },
+        "dead_letters": _dead_letters(log, news),
+        "skipped": {
+            row["reason"]: row["n"]
+            for row in log.rows(
+                "SELECT COALESCE(reason, '') AS reason, COUNT(*) AS n FROM turns"
+                " WHERE state = 'skipped' GROUP BY reason"
+            )
+        },
+        "usage": _usage(log),
+        "budget": budget,
+        "documents": _documents(log),
+        "spool": {"waiting": around.spooled, "bad": around.bad_spooled},
+        "configuration": list(around.problems),
+        "workers": {"pid": around.worker_pid, "listening": around.listening},
+    }
+
+
+def _by_state(log: EventLog, table: str) -> dict[str, int]:
+    return {
+        row["state"]: row["n"]
+        for row in log.rows(f"SELECT state, COUNT(*) AS n FROM {table} GROUP BY state")
+    }
+
+
+def _waiting(log: EventLog, now: float) -> list[dict[str, Any]]:
+    """By stage: how much waits, since when, when it is tried again, and the last error."""
+    waiting: list[dict[str, Any]] = []
+    for table, since in (("hooks", "at"), ("turns", "at"), ("documents", "changed_at")):
+        for row in log.rows(
+            f"SELECT stage, COUNT(*) AS n, MIN({since}) AS since, MIN(due) AS due,"
+            f" SUM(due IS NULL) AS ready, MAX(error) AS error, MAX(error_class) AS kind"
+            f" FROM {table} WHERE state = 'open' GROUP BY stage"
+        ):
+            waiting.append(
+                {
+                    "stage": row["stage"],
+                    "count": row["n"],
+                    "ready": row["ready"],
+                    "seconds": max(0, int(now - _epoch(row["since"]))),
+                    "next_try_seconds": (
+                        None if row["due"] is None else max(0, int(row["due"] - now))
+                    ),
+                    "why": row["kind"] if row["kind"] == "budget" else row["error"],
+                }
+            )
+    return waiting
+
+
+def _stuck(log: EventLog, settings: Settings, now: float) -> list[str]:
+    """What has been due for too long. ``updated`` is when the stream last moved."""
+    deadline = 2 * settings.summarize.timeout_seconds
+    stuck = []
+    for table, stage, limit in (
+        ("hooks", "capture", STUCK_SECONDS),
+        ("turns", "summarize", min(STUCK_SECONDS, deadline)),
+        ("turns", "append", STUCK_SECONDS),
+        ("documents", "chunk", STUCK_SECONDS),
+        ("documents", "embed", STUCK_SECONDS),
+        ("documents", "upsert", STUCK_SECONDS),
+    ):
+        rows = log.rows(
+            f"SELECT updated, due FROM {table} WHERE state = 'open' AND stage = ?"
+            " AND COALESCE(error_class, '') <> 'budget' AND (due IS NULL OR due <= ?)",
+            (stage, now),
+        )
+        since = [max(_epoch(row["updated"]), row["due"] or 0.0) for row in rows]
+        late = [moment for moment in since if now - moment > limit]
+        last = log.value(
+            "SELECT MAX(COALESCE(succeeded, ''), COALESCE(failed, '')) FROM progress"
+            " WHERE stage = ?",
+            (stage,),
+        )
+        # A long queue that moves is slow, not stuck.
+        if late and not (last and now - _epoch(last) < limit):
+            stuck.append(f"{stage}: {len(late)} due for {_span(now - min(late))} without progress")
+    return stuck
+
+
+def _failing(log: EventLog) -> list[str]:
+    """Stages whose last try failed while something still waits for another."""
+    failing = []
+    for row in log.rows("SELECT * FROM progress WHERE failed IS NOT NULL"):
+        if row["succeeded"] and row["succeeded"] >= row["failed"]:
+            continue
+        table = {"capture": "hooks", "summarize": "turns", "append": "turns"}.get(
+            row["stage"], "documents"
+        )
+        retrying = log.value(
+            f"SELECT COUNT(*) FROM {table} WHERE state = 'open' AND stage = ? AND attempts > 0"
+            " AND COALESCE(error_class, '') NOT IN ('budget', 'not_yet')",
+            (row["stage"],),
+        )
+        if retrying:
+            failing.append(f"{row['stage']} fails, {retrying} to be tried again: {row['error']}")
+    return failing
+
+
+def _outside(around: Surroundings, waiting: list[dict[str, Any]]) -> list[str]:
+    reasons = []
+    if around.bad_spooled:
+        reasons.append(
+            f"{around.bad_spooled} files in spool/bad cannot be read; look at them, then delete"
+        )
+    if around.spooled and around.worker_pid is None:
+        reasons.append(
+            f"{around.spooled} hooks wait in the spool and no worker runs: memsearch workers start"
+        )
+    reasons.extend(f"configuration: {problem}" for problem in around.problems)
+    del waiting
+    return reasons
+
+
+def unseen_dead_letters(log: EventLog, now: float) -> int:
+    """Dead letters of the last day that nobody has looked at."""
+    seen = log.value("SELECT value FROM kv WHERE queue = 'memsearch' AND key = ?", (SEEN_KEY,))
+    after = max(float(seen or 0), now - NEWS_SECONDS)
+    return sum(
+        1
+        for table in ("hooks", "turns", "documents")
+        for row in log.rows(f"SELECT updated FROM {table} WHERE state = 'dead'")
+        if _epoch(row["updated"]) > after
+    )
+
+
+def mark_dead_letters_seen(log: EventLog, now: float) -> None:
+    """Somebody has looked at the dead letters."""
+    with log.transaction() as tx:
+        tx.execute(
+            "INSERT OR REPLACE INTO kv(queue, key, value) VALUES ('memsearch', ?, ?)",
+            (SEEN_KEY, str(now)),
+        )
+
+
+def _dead_letters(log: EventLog, news: int) -> dict[str, Any]:
+    stages: dict[str, int] = {}
+    for table in ("hooks", "turns", "documents"):
+        for row in log.rows(
+            f"SELECT stage, COUNT(*) AS n FROM {table} WHERE state = 'dead' GROUP BY stage"
+        ):
+            stages[row["stage"]] = stages.get(row["stage"], 0) + row["n"]
+    return {"total": sum(stages.values()), "unseen": news, "by_stage": stages}
+
+
+def _usage(log: EventLog) -> list[dict[str, Any]]:
+    return [
+        dict(row)
+        for row in log.rows(
+            "SELECT day, project, provider, calls, tokens_in, tokens_out, estimated FROM usage"
+            " WHERE day = ? ORDER BY project, provider",
+            (today(),),
+        )
+    ]
+
+
+def _budget(log: EventLog, settings: Settings) -> dict[str, Any]:
+    spent = log.value("SELECT SUM(tokens_in + tokens_out) FROM usage WHERE day = ?", (today(),))
+    paused = log.value("SELECT COUNT(*) FROM turns WHERE state = 'open' AND error_class = 'budget'")
+    return {
+        "daily_tokens": settings.budget.daily_tokens,
+        "spent": int(spent or 0),
+        "paused_turns": int(paused or 0),
+    }
+
+
+def _documents(log: EventLog) -> list[dict[str, Any]]:
+    return [
+        {
+            "project": row["project"],
+            "collection": row["collection"],
+            "documents": row["n"],
+            "chunks": row["chunks"] or 0,
+            "not_indexed": row["open"],
+            "dead": row["dead"],
+            "behind_since": row["behind"],
+        }
+        for row in log.rows(
+            "SELECT MAX(project) AS project, collection, COUNT(*) AS n, SUM(chunks) AS chunks,"
+            " SUM(state = 'open') AS open, SUM(state = 'dead') AS dead,"
+            " MIN(CASE WHEN state = 'open' THEN changed_at END) AS behind"
+            " FROM documents WHERE state <> 'removed' GROUP BY collection ORDER BY project"
+        )
+    ]
+
+
+def _epoch(at: str) -> float:
+    try:
+        return datetime.fromisoformat(at).timestamp()
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{int(seconds)} s"
+    if seconds < 7200:
+        return f"{int(seconds / 60)} min"
+    return f"{int(seconds / 3600)} h"

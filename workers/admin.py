@@ -1,0 +1,109 @@
+"""What changes the index on request: ``index`` and ``reset``, in a worker or without one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.project import Project, resolve
+from memsearch.pipeline.events import Event, EventType
+from memsearch.recall.requests import flag_of, text_of, texts_of, with_forwarded
+from memsearch.sinks.documents import is_document, walk
+from memsearch.workers.reconcile import send_changed
+
+if TYPE_CHECKING:
+    from memsearch.pipeline.engine import Engine
+
+OPERATIONS = ("index", "reset")
+
+
+def handle(operation: str, request: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
+    """Answer ``index`` or ``reset``.
+
+    Args:
+        operation: One of ``OPERATIONS``.
+        request: ``cwd`` and ``environ`` as in recall's requests; ``index``: ``paths`` (absolute;
+            none for the project's memory folder) and ``force``.
+        engine: The engine of the process that holds the worker's lock.
+
+    Returns:
+        ``index``: ``seen``, ``queued`` and the ``collection`` whose documents to wait for.
+        ``reset``: the ``collection`` and how many ``documents`` left it.
+    """
+    project = _project(engine, request)
+    if operation == "index":
+        return _index(engine, project, request)
+    return _reset(engine, project)
+
+
+def _project(engine: Engine, request: Mapping[str, Any]) -> Project:
+    cwd = text_of(request, "cwd")
+    if not os.path.isabs(cwd):
+        raise MemsearchError(f"cwd must be absolute, not {cwd!r}", kind=ErrorClass.BAD_REQUEST)
+    environ = with_forwarded(engine.environ, request)
+    environ["MEMSEARCH_HOME"] = engine.home.root
+    settings = engine.settings()
+    return resolve(
+        cwd,
+        environ,
+        isolate_worktrees=settings.project.isolate_worktrees,
+        collections=settings.collections(),
+    )
+
+
+def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict[str, Any]:
+    paths = [os.path.abspath(path) for path in texts_of(request, "paths")]
+    force = flag_of(request, "force")
+    if not paths:
+        folders = (project.memory_dir, project.archive_dir)
+        paths = [folder for folder in folders if os.path.isdir(folder)]
+    named = [path for path in paths if os.path.isdir(path)]
+    files = []
+    for path in paths:
+        if path in named:
+            continue
+        if not os.path.exists(path):
+            raise MemsearchError(
+                f"{path} does not exist", kind=ErrorClass.BAD_REQUEST, hint="name a file or folder"
+            )
+        if not is_document(path):
+            raise MemsearchError(
+                f"{path} is no Markdown file", kind=ErrorClass.BAD_REQUEST, hint="index takes .md"
+            )
+        files.append(path)
+    seen = sorted({*files, *(walk(named) if named else ())})
+    # Only what lies in a folder that was named is looked for among what is gone.
+    gone = [
+        row["path"]
+        for row in engine.log.rows(
+            "SELECT path FROM documents WHERE collection = ? AND state <> 'removed'",
+            (project.collection,),
+        )
+        if any(_inside(row["path"], folder) for folder in named) and not os.path.exists(row["path"])
+    ]
+    queued = send_changed(engine, project, seen + gone, "index", force=force)
+    return {"collection": project.collection, "seen": len(seen), "queued": queued}
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path.startswith((os.path.join(os.path.realpath(folder), ""), os.path.join(folder, "")))
+
+
+def _reset(engine: Engine, project: Project) -> dict[str, Any]:
+    rows = engine.log.rows(
+        "SELECT * FROM documents WHERE collection = ? AND state <> 'removed'",
+        (project.collection,),
+    )
+    engine.store().drop(project.collection)
+    with engine.log.transaction() as tx:
+        for row in rows:
+            tx.append(
+                Event(
+                    row["stream"],
+                    EventType.DOCUMENT_REMOVED,
+                    {"change": row["change"], "reason": "reset"},
+                )
+            )
+    return {"collection": project.collection, "documents": len(rows)}

@@ -1,0 +1,115 @@
+"""Reconciling: what changed in the folders of known projects while nobody looked."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from memsearch.config.project import Project, source_of
+from memsearch.pipeline.events import document_stream
+from memsearch.pipeline.stages.append import document_changed
+from memsearch.pipeline.stages.documents import identity
+from memsearch.sinks.documents import walk
+
+if TYPE_CHECKING:
+    from memsearch.pipeline.engine import Engine
+    from memsearch.pipeline.log import Transaction
+
+
+def reconcile(engine: Engine) -> int:
+    """Send every document through the index stages whose file is not what the index holds.
+
+    Compared are modification time, size and the identity of the index; no file is read. A
+    project whose folder is gone (a disk that is not mounted) is left as it is.
+
+    Returns:
+        How many documents were sent.
+    """
+    changed = 0
+    for row in engine.log.rows("SELECT * FROM projects"):
+        project = Project(
+            root=row["root"],
+            memory_dir=row["memory_dir"],
+            base=row["base"],
+            collection=row["collection"],
+        )
+        if os.path.isdir(project.base):
+            changed += reconcile_project(engine, project)
+    return changed
+
+
+def reconcile_project(engine: Engine, project: Project) -> int:
+    """The same for one project: its memory folder, its archive, and what was indexed by name."""
+    found = set()
+    for folder in (project.memory_dir, project.archive_dir):
+        if os.path.isdir(folder):
+            found.update(walk([folder]))
+    known = {
+        row["path"]
+        for row in engine.log.rows(
+            "SELECT path FROM documents WHERE collection = ? AND state <> 'removed'"
+            " AND project = ?",
+            (project.collection, project.root),
+        )
+    }
+    return send_changed(engine, project, sorted(found | known), "reconcile")
+
+
+def send_changed(
+    engine: Engine, project: Project, paths: list[str], cause: str, *, force: bool = False
+) -> int:
+    """Queue the documents among ``paths`` that differ from what the index holds.
+
+    Args:
+        engine: The engine.
+        project: Whose documents they are.
+        paths: Absolute paths; one that is gone leaves the index.
+        cause: Why, for the log.
+        force: Queue all of them.
+
+    Returns:
+        How many were queued.
+    """
+    rows = {
+        row["stream"]: row
+        for row in engine.log.rows(
+            "SELECT stream, state, stage, indexed_mtime_ns, indexed_size, identity, due"
+            " FROM documents WHERE collection = ?",
+            (project.collection,),
+        )
+    }
+    current = identity(engine)
+    changed: list[tuple[str, str]] = []
+    for path in paths:
+        source = source_of(project, path)
+        row = rows.get(document_stream(project.collection, source))
+        try:
+            status = os.stat(path)
+        except OSError:
+            if row is not None and row["state"] in ("done", "dead"):
+                changed.append((source, path))
+            continue
+        if row is not None and row["state"] == "open" and not force:
+            continue  # on its way already, and read as it is then
+        same = (
+            row is not None
+            and row["state"] == "done"
+            and row["indexed_mtime_ns"] == status.st_mtime_ns
+            and row["indexed_size"] == status.st_size
+            and row["identity"] == current
+        )
+        dead = row is not None and row["state"] == "dead" and cause == "reconcile"
+        if force or not (same or dead):
+            changed.append((source, path))
+    if changed:
+        with engine.log.transaction() as tx:
+            for source, path in changed:
+                queue_document(tx, project, source, path, cause)
+    return len(changed)
+
+
+def queue_document(tx: Transaction, project: Project, source: str, path: str, cause: str) -> None:
+    """One document on its way through the index stages."""
+    event = document_changed(project, source, path, cause)
+    tx.append(event)
+    tx.add_task("chunk", event.stream)

@@ -1,0 +1,197 @@
+"""Recovery: the queue, the shadow of the log, is filled again from what the log says."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from memsearch.config import statedb
+from memsearch.config.paths import Home
+from memsearch.pipeline.events import session_key
+from memsearch.pipeline.log import EventLog, Transaction
+from memsearch.pipeline.queue import flush
+
+#: A hook's file in the spool that cannot be read is put here, under ``spool/``.
+BAD_FOLDER = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A stage that something waits for; ``due`` None: at once."""
+
+    stage: str
+    key: str
+    due: float | None = None
+
+
+def open_work(reader: EventLog | Transaction) -> list[Work]:
+    """What every stream that is not at its end waits for, one item for each task.
+
+    Args:
+        reader: The log, or a transaction in it.
+    """
+    work: dict[tuple[str, str], Work] = {}
+
+    def add(stage: str, key: str, due: float | None) -> None:
+        known = work.get((stage, key))
+        # Several streams may wait for one task: the first due decides.
+        if known is None or (known.due is not None and (due is None or due < known.due)):
+            work[(stage, key)] = Work(stage, key, due)
+
+    for row in reader.rows("SELECT stream, due FROM hooks WHERE state = 'open' ORDER BY seq"):
+        add("capture", row["stream"], row["due"])
+    for row in reader.rows(
+        "SELECT stream, platform, session, stage, due, error_class FROM turns"
+        " WHERE state = 'open' ORDER BY at, position"
+    ):
+        if row["stage"] == "append":
+            add("append", session_key(row["platform"], row["session"]), row["due"])
+        elif row["error_class"] != "budget":
+            add("summarize", row["stream"], row["due"])
+    for row in reader.rows(
+        "SELECT stream, collection, stage, due FROM documents WHERE state = 'open' ORDER BY seq"
+    ):
+        key = row["stream"] if row["stage"] == "chunk" else row["collection"]
+        add(row["stage"], key, row["due"])
+    return list(work.values())
+
+
+_NEXT_DUE = (
+    "SELECT MIN(COALESCE(due, 0)) FROM hooks WHERE state = 'open'",
+    "SELECT MIN(COALESCE(due, 0)) FROM documents WHERE state = 'open'",
+    # A turn that waits for an earlier one of its session has nothing to do, whatever its due.
+    "SELECT MIN(COALESCE(due, 0)) FROM turns AS t WHERE state = 'open'"
+    " AND COALESCE(error_class, '') <> 'budget' AND (stage = 'summarize' OR NOT EXISTS"
+    " (SELECT 1 FROM turns AS e WHERE e.state = 'open' AND e.platform = t.platform"
+    " AND e.session = t.session AND (e.at, e.position, e.stream) < (t.at, t.position, t.stream)))",
+)
+
+
+def next_due(log: EventLog) -> float | None:
+    """When the next stage has something to do, in seconds since the epoch.
+
+    Returns:
+        A time, 0 or past for at once; None when nothing is open, or all that is open waits
+        for the budget.
+    """
+    dues = [log.value(sql) for sql in _NEXT_DUE]
+    return min((float(due) for due in dues if due is not None), default=None)
+
+
+def refill(log: EventLog) -> int:
+    """Flush the queue and fill it again; for a worker that starts alone.
+
+    Returns:
+        How many tasks were queued.
+    """
+    with log.transaction() as tx:
+        flush(tx)
+        work = open_work(tx)
+        for item in work:
+            tx.add_task(item.stage, item.key, item.due)
+    return len(work)
+
+
+def queue_lost(log: EventLog, running: Iterable[tuple[str, str]], now: float) -> list[Work]:
+    """Queue what is due and neither queued nor running: rows that were lost on the way.
+
+    Args:
+        log: The log.
+        running: Stage and key of what threads are at.
+        now: Seconds since the epoch.
+
+    Returns:
+        What was queued.
+    """
+    busy = set(running)
+    with log.transaction() as tx:
+        for table in ("task", "schedule"):
+            for row in tx.rows(f"SELECT data FROM {table}"):
+                busy.add(_work_of(row["data"]))
+        lost = [item for item in open_work(tx) if (item.stage, item.key) not in busy]
+        for item in lost:
+            tx.add_task(item.stage, item.key, item.due if (item.due or 0) > now else None)
+    return lost
+
+
+def _work_of(data: bytes) -> tuple[str, str]:
+    try:
+        message = json.loads(data)
+        return message["name"].removeprefix(statedb.TASK_PREFIX), message["args"][0]
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        return "", ""
+
+
+def release_paused(log: EventLog) -> int:
+    """Queue the summaries that a spent budget held back; for when there is room again."""
+    with log.transaction() as tx:
+        rows = tx.rows(
+            "SELECT stream FROM turns WHERE state = 'open' AND stage = 'summarize'"
+            " AND error_class = 'budget' ORDER BY at, position"
+        )
+        for row in rows:
+            tx.add_task("summarize", row["stream"])
+    return len(rows)
+
+
+def spooled(home: Home) -> list[str]:
+    """The files that wait in the spool, oldest first."""
+    try:
+        names = sorted(os.listdir(home.spool))
+    except OSError:
+        return []
+    return [
+        os.path.join(home.spool, name)
+        for name in names
+        if name.endswith(".json") and not name.startswith(".")
+    ]
+
+
+def bad_spooled(home: Home) -> list[str]:
+    """The spool's files that could not be read and were put aside."""
+    folder = os.path.join(home.spool, BAD_FOLDER)
+    try:
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    except OSError:
+        return []
+
+
+def sweep_spool(home: Home, log: EventLog) -> tuple[int, int]:
+    """Take the spool's hooks into the log. Safe to kill: a hook taken in twice is one.
+
+    Returns:
+        How many were taken in, and how many were put aside since they cannot be read.
+
+    Raises:
+        MemsearchError: The log cannot be written; the files stay.
+    """
+    taken = bad = 0
+    for path in spooled(home):
+        try:
+            with open(path, encoding="utf-8") as file:
+                record = json.load(file)
+            _check(record)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError):
+            folder = os.path.join(home.spool, BAD_FOLDER)
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            os.replace(path, os.path.join(folder, os.path.basename(path)))
+            bad += 1
+            continue
+        with log.transaction() as tx:
+            tx.insert_hook(record)
+        os.unlink(path)
+        taken += 1
+    return taken, bad
+
+
+def _check(record: object) -> None:
+    if not isinstance(record, dict) or not isinstance(record.get("data"), dict):
+        raise ValueError("not a hook's record")
+    if not all(isinstance(record.get(key), str) and record[key] for key in ("id", "at")):
+        raise ValueError("a hook's record has an id and a time")
+    if not isinstance(record["data"].get("platform"), str):
+        raise ValueError("a hook's record names its platform")

@@ -1,0 +1,328 @@
+"""The worker: one process per home that runs the stages, recovers, and serves recall."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+
+from memsearch.config import statedb, worker_lock
+from memsearch.config.errors import MemsearchError
+from memsearch.config.paths import Home
+from memsearch.pipeline import queue, rebuild
+from memsearch.pipeline.engine import Engine
+from memsearch.pipeline.log import EventLog
+from memsearch.pipeline.queue import QuietConsumer
+from memsearch.workers import reconcile, recovery
+
+#: Seconds between two looks at the spool, the budget and the stop flag.
+TICK_SECONDS = 0.2
+#: Seconds between two sweeps for lost streams and changed files.
+SWEEP_SECONDS = 60.0
+#: Seconds that running stages have to end at a shutdown.
+SHUTDOWN_SECONDS = 5.0
+
+Note = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a drain did, in streams."""
+
+    captured: int = 0
+    skipped: int = 0
+    summarized: int = 0
+    appended: int = 0
+    indexed: int = 0
+    failed: int = 0
+    dead: int = 0
+    waiting: int = 0
+
+
+class Worker:
+    """Runs with the worker's lock held.
+
+    Args:
+        home: Whose worker.
+        environ: The environment.
+        lock_fd: The locked descriptor.
+        note: Writes to the log file.
+        serve: Offer recall on the socket.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        environ: Mapping[str, str],
+        lock_fd: int,
+        note: Note,
+        *,
+        serve: bool = True,
+    ) -> None:
+        self.home = home
+        self.environ = environ
+        self.lock_fd = lock_fd
+        self.note = note
+        self.serve = serve
+        self.stopping = threading.Event()
+        self.reason = ""
+        self._idle_since = time.monotonic()
+        self._swept = 0.0
+
+    # -- the two ways to run ----------------------------------------------------------------
+
+    def run(self) -> None:
+        """Work until told to stop, or until nothing has been due for the idle time."""
+        self._handle_signals()
+        while True:
+            self.work(self._until_idle)
+            if self.stopping.is_set():
+                return
+            # Idle. Let the lock go, then look again: a hook that came in between saw the
+            # lock held and started nobody.
+            self._release()
+            if not self._work_left() or not self._take_again():
+                return
+
+    def drain(
+        self,
+        *,
+        wait: bool,
+        progress: Callable[[Engine], None] | None = None,
+    ) -> Counts:
+        """Work everything that is due.
+
+        Args:
+            wait: Also wait for what is to be tried again later.
+            progress: Called now and then.
+
+        Returns:
+            What was done.
+        """
+        self._handle_signals()
+        counts = Counts()
+
+        def until(engine: Engine) -> bool:
+            if progress is not None:
+                progress(engine)
+            if _due(engine, wait=wait):
+                return False
+            return not recovery.spooled(self.home)
+
+        first = 0
+
+        def started(engine: Engine) -> None:
+            nonlocal first
+            first = int(engine.log.value("SELECT MAX(seq) FROM events") or 0)
+
+        def ended(engine: Engine) -> None:
+            nonlocal counts
+            counts = count(engine.log, first)
+
+        self.work(until, begin=started, ended=ended)
+        return counts
+
+    # -- one life with the lock --------------------------------------------------------------
+
+    def work(
+        self,
+        until: Callable[[Engine], bool],
+        *,
+        begin: Callable[[Engine], None] | None = None,
+        ended: Callable[[Engine], None] | None = None,
+        queues: Sequence[str] = (statedb.QUEUE, statedb.SUMMARY_QUEUE),
+    ) -> None:
+        """Recover, then run the stages until something is so, or until told to stop.
+
+        Args:
+            until: Asked every tick.
+            begin: Called before anything is queued, with the log open.
+            ended: Called after the last stage has ended, with the log open.
+            queues: Which queues are worked.
+        """
+        log = EventLog(self.home.state_db)
+        engine = Engine(self.home, self.environ, log, self.note)
+        consumers: list[QuietConsumer] = []
+        service = None
+        try:
+            self._mend(engine)
+            if begin is not None:
+                begin(engine)
+            taken, bad = recovery.sweep_spool(self.home, log)
+            queued = recovery.refill(log)
+            worker_lock.clear_stamp(self.home)
+            self.note("worker_started", pid=os.getpid(), queued=queued, spooled=taken, bad=bad)
+            hueys = {
+                name: queue.make_huey(name, log) for name in (statedb.QUEUE, statedb.SUMMARY_QUEUE)
+            }
+            queue.register(hueys, engine.run)
+            workers = engine.settings().workers
+            threads = {
+                statedb.QUEUE: workers.concurrency,
+                statedb.SUMMARY_QUEUE: workers.summarize_concurrency,
+            }
+            consumers = [queue.make_consumer(hueys[name], threads[name]) for name in queues]
+            for consumer in consumers:
+                consumer.start()
+            if self.serve:
+                from memsearch.workers.service import Service
+
+                service = Service(engine)
+                service.start()
+            self._sweep(engine)
+            self._idle_since = time.monotonic()
+            while not self.stopping.is_set() and not until(engine):
+                self._tick(engine, consumers)
+                self.stopping.wait(TICK_SECONDS)
+        finally:
+            engine.stop.set()
+            if service is not None:
+                service.stop()
+            self._stop_consumers(consumers)
+            if ended is not None:
+                ended(engine)
+            engine.close()
+            for consumer in consumers:
+                consumer.huey.storage.close()
+            try:
+                log.checkpoint()
+            except MemsearchError as error:
+                self.note("checkpoint_failed", level="warning", error=str(error))
+            log.close()
+            self.note("worker_stopped", reason=self.reason or "idle")
+
+    def _mend(self, engine: Engine) -> None:
+        """Bring back what somebody deleted of the log's shadows."""
+        engine.log.create_missing()
+        if not rebuild.is_whole(engine.log):
+            folded = rebuild.rebuild(engine.log)
+            self.note("projections_rebuilt", level="warning", events=folded)
+
+    def _tick(self, engine: Engine, consumers: list[QuietConsumer]) -> None:
+        """The small duties of the main thread. A failure is noted and tried again."""
+        try:
+            if recovery.spooled(self.home):
+                taken, bad = recovery.sweep_spool(self.home, engine.log)
+                self.note("spool_swept", taken=taken, bad=bad)
+            if time.monotonic() - self._swept >= SWEEP_SECONDS:
+                self._sweep(engine)
+                for consumer in consumers:
+                    consumer.check_worker_health()
+            self._release_budget(engine)
+            idle = engine.settings().workers.model_idle_minutes * 60
+            if not engine.running() and time.monotonic() - engine.used > idle:
+                engine.let_go()
+                engine.used = time.monotonic()
+        except MemsearchError as error:
+            self.note("sweep_failed", level="error", error=str(error))
+            self.stopping.wait(1.0)
+            self._swept = 0.0  # look again at once, at what may have been deleted too
+
+    def _sweep(self, engine: Engine) -> None:
+        self._mend(engine)
+        self._swept = time.monotonic()
+        changed = reconcile.reconcile(engine)
+        lost = recovery.queue_lost(engine.log, engine.running(), time.time())
+        engine.log.checkpoint()
+        if changed or lost:
+            self.note(
+                "swept", changed=changed, lost=[f"{item.stage} {item.key}" for item in lost] or None
+            )
+
+    def _release_budget(self, engine: Engine) -> None:
+        paused = engine.log.value(
+            "SELECT COUNT(*) FROM turns WHERE state = 'open' AND error_class = 'budget'"
+        )
+        if not paused:
+            return
+        cap = engine.settings().budget.daily_tokens
+        if cap == 0 or engine.budget.spent() < cap:
+            self.note("budget_released", turns=recovery.release_paused(engine.log))
+
+    # -- ending -----------------------------------------------------------------------------
+
+    def _until_idle(self, engine: Engine) -> bool:
+        minutes = engine.settings().workers.idle_exit_minutes
+        if _due(engine, wait=True):
+            self._idle_since = time.monotonic()
+            return False
+        idle = time.monotonic() - max(self._idle_since, engine.asked)
+        return minutes > 0 and idle > minutes * 60
+
+    def _work_left(self) -> bool:
+        if recovery.spooled(self.home):
+            return True
+        log = EventLog(self.home.state_db)
+        try:
+            return recovery.next_due(log) is not None
+        finally:
+            log.close()
+
+    def _release(self) -> None:
+        os.close(self.lock_fd)
+
+    def _take_again(self) -> bool:
+        fd = worker_lock.take_lock(self.home)
+        if fd is None:
+            return False
+        worker_lock.write_pid(fd)
+        self.lock_fd = fd
+        return True
+
+    def _handle_signals(self) -> None:
+        def stop(signum: int, frame: FrameType | None) -> None:
+            del frame
+            self.reason = signal.Signals(signum).name
+            self.stopping.set()
+
+        for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(signum, stop)
+
+    def _stop_consumers(self, consumers: list[QuietConsumer]) -> None:
+        for consumer in consumers:
+            consumer.stop_flag.set()
+        deadline = time.monotonic() + SHUTDOWN_SECONDS
+        for consumer in consumers:
+            consumer.shutdown_timeout = max(0.1, deadline - time.monotonic())
+            consumer.stop(graceful=True)
+
+
+#: A retry so close, in seconds, is part of the work at hand: a look at a transcript that is
+#: about to be written, a call that waits for others to settle.
+SOON_SECONDS = 5.0
+
+
+def _due(engine: Engine, *, wait: bool) -> bool:
+    """Whether there is something to do now or, with ``wait``, later."""
+    if engine.running():
+        return True
+    due = recovery.next_due(engine.log)
+    return due is not None and (wait or due <= time.time() + SOON_SECONDS)
+
+
+def count(log: EventLog, after: int) -> Counts:
+    """What the log says was done since an event, in streams."""
+    done = {
+        row["type"]: row["n"]
+        for row in log.rows(
+            "SELECT type, COUNT(*) AS n FROM events WHERE seq > ? GROUP BY type", (after,)
+        )
+    }
+    waiting = sum(
+        int(log.value(f"SELECT COUNT(*) FROM {table} WHERE state = 'open'") or 0)
+        for table in ("hooks", "turns", "documents")
+    )
+    return Counts(
+        captured=done.get("TurnCaptured", 0),
+        skipped=done.get("TurnSkipped", 0),
+        summarized=done.get("TurnSummarized", 0),
+        appended=done.get("TurnAppended", 0),
+        indexed=done.get("DocumentIndexed", 0),
+        failed=done.get("StageFailed", 0),
+        dead=done.get("DeadLettered", 0),
+        waiting=waiting,
+    )
