@@ -144,7 +144,7 @@ class Source(Protocol):
         *,
         start: int | None,
         not_before: datetime | None,
-        is_ours: Callable[[str], bool] = lambda text: False,
+        is_ours: Callable[[str], bool] = lambda _text: False,
     ) -> Reading:
         """Read turns in bounded memory.
 
