@@ -20,6 +20,10 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "enqueue": ("enqueue_cmd:enqueue", "Take note of a finished turn (for agents' hooks)."),
         "workers": ("workers_cmds:workers", "Run, start, stop or look at the background worker."),
         "status": ("status_cmd:status", "Say what works, what waits, what failed, and why."),
+        "dead-letter": (
+            "dead_letter_cmds:dead_letter",
+            "List, show, replay or discard what gave up.",
+        ),
         "events": ("events_cmds:events", "Show the event log; rebuild what is folded from it."),
     },
     "Index": {
