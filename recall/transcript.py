@@ -1,0 +1,148 @@
+"""Transcript: the conversation itself, behind a chunk, an anchor or a path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.paths import untilde, user_home
+from memsearch.recall.expand import expand, is_id
+from memsearch.recall.requests import MAX_CONTEXT, number_of, text_of
+from memsearch.recall.scope import Setting, setting_of
+from memsearch.sinks.anchors import parse_anchor
+from memsearch.sinks.types import Anchor
+from memsearch.sources.registry import get, platforms
+from memsearch.sources.render import confine, conversation_dict, render_conversation
+
+if TYPE_CHECKING:
+    from memsearch.recall.access import Access
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a conversation lies. ``turn`` and ``session`` are empty when they are not known."""
+
+    platform: str
+    path: str
+    session: str
+    turn: str
+    notes: tuple[str, ...] = ()
+
+
+def answer_transcript(request: Mapping[str, Any], access: Access) -> dict[str, Any]:
+    """Answer a ``transcript`` request.
+
+    Returns:
+        ``platform``, ``session``, ``turn``, ``path``, ``text`` (the conversation, for
+        reading), ``turns`` (the same, taken apart), ``notes``.
+
+    Raises:
+        MemsearchError: ``BAD_REQUEST`` when the target names no conversation; ``BAD_FILE``
+            when its file is gone, unreadable or outside the agents' own folders, of whose
+            contents nothing is said.
+    """
+    where = setting_of(request, access, everything=True)
+    context = number_of(request, "context", 3, least=0, most=MAX_CONTEXT)
+    place = find(
+        text_of(request, "target"),
+        where,
+        access,
+        session=text_of(request, "session"),
+        turn=text_of(request, "turn"),
+    )
+    source = get(place.platform)
+    turns = source.conversation(place.path, place.session, place.turn or None, context=context)
+    asked = place.turn or None
+    if not turns:
+        what = f"turn {place.turn}" if place.turn else "any turn"
+        raise MemsearchError(
+            f"{place.path} does not hold {what}",
+            kind=ErrorClass.BAD_FILE,
+            hint="without --turn the last turns are shown" if place.turn else "",
+        )
+    return {
+        "platform": place.platform,
+        "session": place.session or turns[-1].session,
+        "turn": place.turn,
+        "path": place.path,
+        "text": render_conversation(turns, highlight=asked),
+        "notes": list(place.notes),
+        **conversation_dict(turns, highlight=asked),
+    }
+
+
+def find(target: str, where: Setting, access: Access, *, session: str, turn: str) -> Place:
+    """The conversation that a target names.
+
+    Args:
+        target: A chunk's id, an anchor, or a path.
+        where: What the request is answered in.
+        access: The home's.
+        session: Overrides the anchor's; empty for none.
+        turn: Overrides the anchor's.
+
+    Raises:
+        MemsearchError: ``BAD_REQUEST`` or ``BAD_FILE``; see ``answer_transcript``.
+    """
+    target = target.strip()
+    if not target:
+        raise MemsearchError(
+            "No conversation is named",
+            kind=ErrorClass.BAD_REQUEST,
+            hint="give a chunk's id, an anchor or the path of a transcript",
+        )
+    if is_id(target) and not os.path.exists(target):
+        return _of_chunk(target, where, access, session=session, turn=turn)
+    anchor = parse_anchor(target)
+    if anchor is not None and anchor.path:
+        return _of_anchor(anchor, where, session=session, turn=turn)
+    return _of_path(target, where, session=session, turn=turn)
+
+
+def _of_chunk(key: str, where: Setting, access: Access, *, session: str, turn: str) -> Place:
+    expanded = expand(key, where, access)
+    anchors = [anchor for anchor in expanded.anchors if anchor.path]
+    if not anchors:
+        raise MemsearchError(
+            f"The section {expanded.section.heading or expanded.hit.source!r} has no anchor:"
+            " it was not written from a conversation",
+            kind=ErrorClass.BAD_REQUEST,
+            hint=f"memsearch expand {expanded.hit.chunk_hash} shows what it says",
+        )
+    wanted = turn or expanded.hit.turn
+    chosen = next((item for item in anchors if wanted and item.turn == wanted), anchors[0])
+    place = _of_anchor(chosen, where, session=session, turn=turn)
+    notes = expanded.notes
+    if len(anchors) > 1 and chosen.turn != wanted:
+        turns = ", ".join(item.turn for item in anchors if item.turn)
+        notes += (f"The section holds {len(anchors)} conversations; the others by --turn: {turns}",)
+    return Place(place.platform, place.path, place.session, place.turn, notes)
+
+
+def _of_anchor(anchor: Anchor, where: Setting, *, session: str, turn: str) -> Place:
+    if not anchor.platform:
+        raise MemsearchError(
+            f"The anchor does not tell which agent wrote {anchor.path}",
+            kind=ErrorClass.BAD_REQUEST,
+            hint="give the path of the transcript instead",
+        )
+    roots = get(anchor.platform).roots(where.environ)
+    return Place(
+        anchor.platform,
+        confine(anchor.path, where.environ, roots),
+        session or anchor.session,
+        turn or anchor.turn,
+    )
+
+
+def _of_path(target: str, where: Setting, *, session: str, turn: str) -> Place:
+    path = os.path.join(where.cwd, untilde(target, user_home(where.environ)))
+    real = confine(path, where.environ)
+    for platform in platforms():
+        roots = [os.path.realpath(root) for root in get(platform).roots(where.environ)]
+        if any(real.startswith(root.rstrip("/") + "/") for root in roots):
+            return Place(platform, real, session, turn)
+    raise AssertionError("confine lets only known roots through")
