@@ -56,7 +56,7 @@ class Key:
     @property
     def name(self) -> str:
         """Its dotted name, with ``PATH`` for a name of the user's choice."""
-        return dotted(tuple("PATH" if part == ANY else part for part in self.path))
+        return _spoken(self.path)
 
     @property
     def is_list(self) -> bool:
@@ -83,16 +83,11 @@ class Key:
         if self.type is str:
             return "a text"
         words = "a whole number" if self.type is int else "a number"
-        low, high = self._bound("ge"), self._bound("le")
-        if low is not None and high is not None:
-            return f"{words} from {low} to {high}"
-        return f"{words}, {low} or more" if low is not None else words
+        return f"{words} from {self._bound('ge')} to {self._bound('le')}"
 
     def _bound(self, name: str) -> object:
-        for meta in get_args(self._rule)[1:]:
-            if getattr(meta, name, None) is not None:
-                return getattr(meta, name)
-        return None
+        bounds = (getattr(meta, name) for meta in get_args(self._rule)[1:])
+        return next((bound for bound in bounds if bound is not None), None)
 
     def check(self, value: object) -> str:
         """Why a value cannot be taken; empty when it can."""
@@ -173,6 +168,11 @@ class Section:
     path: Path
     description: str
     children: dict[str, Key | Section]
+
+    @property
+    def name(self) -> str:
+        """Its dotted name, with ``PATH`` for a name of the user's choice."""
+        return _spoken(self.path)
 
     def child(self, name: str) -> Key | Section | None:
         """The key or section of a name."""
@@ -276,7 +276,7 @@ def nearest(path: Path) -> str:
     elsewhere = [key.name for key in walk() if key.path[-1] == path[-1] and ANY not in key.path]
     if elsewhere:
         return elsewhere[0]
-    names = [key.name for key in walk()] + [dotted(section.path) for section in sections()]
+    names = [key.name for key in walk()] + [section.name for section in sections()]
     return next(iter(difflib.get_close_matches(dotted(path).lower(), names, 1, SIMILARITY)), "")
 
 
@@ -301,6 +301,10 @@ def parse_name(text: str) -> Path | None:
 def dotted(path: Path) -> str:
     """A path as TOML writes it: the reverse of ``parse_name``."""
     return ".".join(name if _is_bare(name) else toml_value(name) for name in path)
+
+
+def _spoken(path: Path) -> str:
+    return dotted(tuple("PATH" if part == ANY else part for part in path))
 
 
 def _is_bare(name: str) -> bool:

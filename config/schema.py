@@ -19,6 +19,9 @@ MAX_SECONDS = 86_400
 #: Longest time of a setting in minutes: a week.
 MAX_MINUTES = 10_080
 
+#: Most tokens of a day that can be meant; SQLite's integers end at 9.2e18.
+MAX_TOKENS = 1_000_000_000_000
+
 #: Longest chunk in characters: four UTF-8 bytes each must fit Milvus' VARCHAR of 65,535 bytes.
 MAX_CHUNK = 16_000
 
@@ -31,7 +34,6 @@ Secret = Annotated[str, Meta(extra={"secret": True, "check": checks.variable})]
 #: The base address of an HTTP API.
 Endpoint = Annotated[str, Meta(extra={"check": checks.endpoint})]
 
-Count = Annotated[int, Meta(ge=0)]
 Minutes = Annotated[float, Meta(ge=0, le=MAX_MINUTES)]
 Texts = tuple[str, ...]
 
@@ -67,7 +69,10 @@ class Milvus(Table, frozen=True, kw_only=True):
     ] = ""
     token: Annotated[
         Secret,
-        Meta(description="Token of the server, or user:password. env:NAME reads a variable."),
+        Meta(
+            description="Token of the server, or user:password. env:NAME reads a variable.",
+            extra={"shown": "none"},
+        ),
     ] = ""
 
 
@@ -330,8 +335,12 @@ class Budget(Table, frozen=True, kw_only=True):
     """What summaries may cost."""
 
     daily_tokens: Annotated[
-        Count,
-        Meta(description="Tokens a day; then turns wait until the day turns. 0 is no limit."),
+        int,
+        Meta(
+            ge=0,
+            le=MAX_TOKENS,
+            description="Tokens a day; then turns wait until the day turns. 0 is no limit.",
+        ),
     ] = 2_000_000
 
 
