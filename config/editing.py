@@ -160,22 +160,37 @@ def _edit(
     with _exclusive(home):
         wanted = copy.deepcopy(_table(file))
         change(wanted)
-        text = _text(file)
-        new = _uncommented(text, *shown) if shown else None
-        if new is None or not _reads_as(new, wanted):
-            try:
-                document = tomlkit.parse(text)
-                change(document)
-                new = tomlkit.dumps(document)
-            except TOMLKitError as error:
-                raise _error(f"{tilde(file)} cannot be changed: {error}") from error
-        if not _reads_as(new, wanted):
-            # tomlkit has had faults with unusual layouts; a file is never left wrong.
+        proposals = _proposals(_text(file), change, shown)
+        new = next((text for text in proposals if _reads_as(text, wanted)), None)
+        if new is None:
             raise _error(
                 f"{tilde(file)} is laid out in a way that cannot be changed safely",
                 "change it in an editor",
             )
         _write(file, new, mode if mode is not None else _mode_of(file))
+
+
+def _proposals(
+    text: str,
+    change: Callable[[MutableMapping[str, Any]], None],
+    shown: tuple[Path, object] | None,
+) -> Iterator[str]:
+    """Ways to write the change, the best first. None is trusted: tomlkit too loses keys in
+    some layouts (a new table between two of the same parent), so the caller reads each."""
+    uncommented = _uncommented(text, *shown) if shown else None
+    if uncommented is not None:
+        yield uncommented
+    try:
+        document = tomlkit.parse(text)
+        change(document)
+        yield tomlkit.dumps(document)
+    except TOMLKitError:
+        pass  # the next proposal, or the caller's error
+    if shown:
+        path, value = shown
+        gap = "" if not text or text.endswith("\n") else "\n"
+        line = f"{dotted(path[-1:])} = {toml_value(value)}"
+        yield f"{text}{gap}\n[{dotted(path[:-1])}]\n{line}\n"
 
 
 def _uncommented(text: str, path: Path, value: object) -> str | None:
@@ -198,10 +213,18 @@ def _uncommented(text: str, path: Path, value: object) -> str | None:
 
 
 def _reads_as(text: str, wanted: dict[str, Any]) -> bool:
+    """Whether a text has these values (a table without any may be there or not)."""
     try:
-        return tomllib.loads(text) == wanted
+        return bool(_without_empty(tomllib.loads(text)) == _without_empty(wanted))
     except (ValueError, RecursionError):
         return False
+
+
+def _without_empty(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    children = {name: _without_empty(child) for name, child in value.items()}
+    return {name: child for name, child in children.items() if child != {}}
 
 
 def _table(file: str) -> dict[str, Any]:

@@ -169,6 +169,48 @@ def test_mistakes_change_nothing(home: Home, file: Path, name: str, text: str, s
     assert file.read_text(encoding="utf-8") == BEFORE
 
 
+#: Layouts that a person may choose, each with a key of every section it names.
+LAYOUTS = [
+    "summarize.platforms.codex.model = 'x'\n[search]\ntop_k = 1\n",
+    "[summarize]\nplatforms.codex.model = 'x'\n[search]\n",
+    "[summarize.platforms.codex]\nmodel = 'x'\n[search]\n[summarize.platforms.opencode]\n",
+    "[summarize.platforms.codex]\nmodel = 'x'\n[search]\n[summarize]\nprovider = 'auto'\n",
+    "search = {top_k = 1}\nsummarize = {platforms = {codex = {model = 'x'}}}",
+    "[projects.'/x']\ncollection = 'a'\n[search]\n[projects.'/y']\ncollection = 'a'\n",
+    "[projects]\n'/x' = {collection = 'a'}\n[search]\ntop_k = 1 # one",
+]
+
+
+@pytest.mark.parametrize("before", LAYOUTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "search.top_k",
+        "search.reranker",
+        "summarize.model",
+        "summarize.platforms.codex.model",
+        "summarize.platforms.opencode.model",
+        "projects.'/x'.collection",
+        "projects.'/z'.collection",
+    ],
+)
+def test_every_layout_can_be_changed(home: Home, file: Path, before: str, name: str) -> None:
+    """Some of these make tomlkit write a key that reads back as another, or not at all."""
+    file.write_text(before, encoding="utf-8")
+    path, key = known_key(name)
+    wanted = tomllib.loads(before)
+    here = wanted
+    for part in path[:-1]:
+        here = here.setdefault(part, {})
+    here[path[-1]] = value = 7 if key.type is int else "seven"
+    assert tomllib.loads(put(home, name, str(value))) == wanted
+    assert unset_key(home, str(file), name)[1]
+    after = tomllib.loads(file.read_text(encoding="utf-8"))
+    for part in path[:-1]:
+        after = after.get(part, {})
+    assert path[-1] not in after
+
+
 @pytest.mark.parametrize("before", ["[search\n", "search = 5\n", "x = '\n"])
 def test_a_broken_file_is_left_as_it_is(home: Home, file: Path, before: str) -> None:
     file.write_text(before, encoding="utf-8")
