@@ -18,6 +18,7 @@ from typing import Protocol
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.pipeline import secrets_rules as rules
+from memsearch.pipeline import secrets_values as values
 from memsearch.sources.base import Turn
 
 #: Own patterns are run on pieces of lines of this many characters, so that one that is
@@ -121,7 +122,7 @@ def redact_turn(turn: Turn, settings: RedactSettings | None = None) -> tuple[Tur
 
 
 def _find(text: str, own: OwnRules | None) -> Iterator[_Span]:
-    lower = text.lower()
+    lower = _lower(text)
     rank = 0
     if "private" in lower:
         yield from _private_keys(text)
@@ -130,82 +131,106 @@ def _find(text: str, own: OwnRules | None) -> Iterator[_Span]:
         if not any(needle in lower for needle in rule.needles):
             continue
         group = "secret" if "secret" in rule.pattern.groupindex else 0
-        for match in rule.pattern.finditer(text):
-            value = match[group]
-            if rule.accept is None or rule.accept(value):
-                yield _Span(match.start(group), match.end(group), rule.kind, rank)
-    yield from _named(text, rank + 1)
+        for match in rule.pattern.finditer(lower if rule.lowered else text):
+            if rule.glue is not None and not rules.at_edge(text, match.start(), rule.glue):
+                continue
+            start, end = match.span(group)
+            if rule.accept is None or rule.accept(text[start:end]):
+                yield _Span(start, end, rule.kind, rank)
+    yield from _named(text, lower, rank + 1)
     yield from _high_entropy(text, rank + 3)
     if own is not None:
         yield from _own(text, own, rank + 4)
 
 
+_ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+
+
+def _lower(text: str) -> str:
+    """``text`` in lower case, each character still at its place."""
+    lower = text.lower()
+    # A few letters become two ("İ").
+    return lower if len(lower) == len(text) else text.translate(_ASCII_LOWER)
+
+
 _QUOTED_GROUPS = ("dq", "sq", "bq", "eq")
 
 
-def _named(text: str, rank: int) -> Iterator[_Span]:
+def _named(text: str, lower: str, rank: int) -> Iterator[_Span]:
     """Values of names that say that they are secret."""
     for match in rules.ENV_LINE.finditer(text):
         name, value = match["name"], match["value"]
         if rules.ENV_SECRET.search(name):
             password = rules.ENV_PASSWORD.search(name) is not None
-            judge = rules.is_password if password else rules.is_token
-            if judge(value, quoted=False, env_line=True, after=""):
-                kind = "password" if password else "secret"
-                yield _Span(match.start("value"), match.end("value"), kind, rank)
-    for match in rules.ASSIGNMENT.finditer(text):
-        span = _assignment(text, match)
-        if span is not None:
-            yield dataclasses.replace(span, rank=rank + 1)
+            judge = values.is_password if password else values.is_token
+            if judge(value, quoted=False, env_line=True, after=" "):
+                yield _Span(*match.span("value"), _NAMED_KIND[password], rank)
+    for stem in rules.STEMS:
+        at = lower.find(stem)
+        while at >= 0:
+            span = _assignment(text, at, rank + 1)
+            if span is not None:
+                yield span
+            at = lower.find(stem, at + len(stem))
     for match in rules.ASSIGNMENT_CJK.finditer(text):
-        value = match["bare"].rstrip(".,;:!?)]}")
+        value = _unbracketed(match["bare"].rstrip(".,;:!?"))
         password = match["password"] is not None
-        judge = rules.is_password if password else rules.is_token
-        if judge(value, quoted=False, env_line=False, after=""):
+        judge = values.is_password if password else values.is_token
+        if judge(value, quoted=False, env_line=False, after=" "):
             start = match.start("bare")
-            kind = "password" if password else "secret"
-            yield _Span(start, start + len(value), kind, rank + 1)
+            yield _Span(start, start + len(value), _NAMED_KIND[password], rank + 1)
 
 
-def _assignment(text: str, match: re.Match[str]) -> _Span | None:
-    """The value of one ``name: value``, if it is a secret."""
-    before = rules.name_before(text, match.start("word"))
-    word = match["word"]
-    op = match["op"]
+_NAMED_KIND = {True: "password", False: "secret"}
+
+
+def _assignment(text: str, at: int, rank: int) -> _Span | None:
+    """The value of the ``name: value`` whose secret word stands at ``at``."""
+    match = rules.ASSIGNMENT.match(text, at)
+    if match is None:
+        return None
+    word, op = match["word"], match["op"].strip().rstrip(":").rstrip()
     password = match["password"] is not None
+    before = rules.name_before(text, at)
+    if not op and match["op"].isspace() and not before.startswith("--"):
+        return None  # a blank binds a value to a command's option only
     if word.lower() == "pass" and not (word.isupper() or before.endswith(("_", "-", "."))):
         return None  # "3 tests pass: ..."
-    if op.isspace() and not before.startswith("--"):
-        return None  # a blank binds a value to a command's option only
+    if word.lower() == "key" and not before.lower().rstrip("_-.").endswith(rules.SECRET_KEYS):
+        return None
     group = next((name for name in _QUOTED_GROUPS if match[name] is not None), "bare")
     value = match[group]
-    start, end = match.span(group)
-    quoted = group != "bare"
-    if not quoted:
-        value = value.rstrip(".,;:!?") if op.strip().rstrip(":") in ("is", "was") else value
-        # A closing bracket belongs to the code around it unless one was opened inside.
-        while (
-            value
-            and value[-1] in ")]}>"
-            and value.count(value[-1])
-            > value.count({")": "(", "]": "[", "}": "{", ">": "<"}[value[-1]])
-        ):
-            value = value[:-1]
-        end = start + len(value)
-    after = text[end : end + 1]
-    if op.strip().rstrip(":") in ("is", "was") and not rules.looks_random(value):
-        return None  # prose: "the token is expired", "the password is wrong"
-    if password and quoted and word.lower() == "passphrase" and len(value) >= 8:
-        ok = not rules.is_placeholder(value)  # the one that may hold blanks
+    start = match.start(group)
+    prose = op in ("is", "was")
+    if group == "bare":
+        value = _unbracketed(value.rstrip(".,;:!?") if prose else value)
+    end = start + len(value)
+    if prose and not values.looks_random(value):
+        return None  # "the token is expired", "the password is wrong"
+    if word.lower() == "passphrase" and group != "bare" and len(value) >= 8:
+        secret = not values.is_placeholder(value)  # the one that may hold blanks
     else:
-        judge = rules.is_password if password else rules.is_token
-        ok = judge(value, quoted=quoted, env_line=False, after=after or " ")
-    return _Span(start, end, "password" if password else "secret", 0) if ok else None
+        judge = values.is_password if password else values.is_token
+        after = text[end : end + 1] or " "
+        secret = judge(value, quoted=group != "bare", env_line=False, after=after)
+    return _Span(start, end, _NAMED_KIND[password], rank) if secret else None
+
+
+_OPENING = {")": "(", "]": "[", "}": "{", ">": "<"}
+
+
+def _unbracketed(value: str) -> str:
+    """A value without closing brackets that belong to the code or text around it."""
+    while value and (opening := _OPENING.get(value[-1])):
+        if value.count(value[-1]) <= value.count(opening):
+            break
+        value = value[:-1]
+    return value
 
 
 def _high_entropy(text: str, rank: int) -> Iterator[_Span]:
     for match in rules.HIGH_ENTROPY.finditer(text):
-        if rules.is_high_entropy(match["name"], match["secret"]):
+        if values.is_high_entropy(match["name"], match["secret"]):
             yield _Span(match.start("secret"), match.end("secret"), "high-entropy", rank)
 
 
@@ -226,12 +251,14 @@ _KEY_LINE = re.compile(
 )
 _KEY_REST = re.compile(_BETWEEN + r"{1,20}[A-Za-z0-9+/]{1,64}={0,2}(?![A-Za-z0-9 ])")
 _KEY_LINE_BACK = re.compile(r"[A-Za-z0-9+/]{1,200}={0,2}")
+_LEAST_KEY_LINE = 16
 _BREAK = re.compile(r"\\n|\n")
 
 
 def _private_keys(text: str) -> Iterator[_Span]:
     """Keys in armour: whole, without their end, without their beginning."""
     begin: re.Match[str] | None = None
+    floor = 0  # the end of the mark before
     for mark in _KEY_MARK.finditer(text):
         if mark["putty"]:
             yield _Span(mark.start(), _body_end(text, mark.end()), "private-key", 0)
@@ -246,7 +273,8 @@ def _private_keys(text: str) -> Iterator[_Span]:
             if begin is not None:
                 yield _Span(begin.start(), _body_end(text, begin.end()), "private-key", 0)
                 begin = None
-            yield _Span(_body_start(text, mark.start()), mark.end(), "private-key", 0)
+            yield _Span(_body_start(text, floor, mark.start()), mark.end(), "private-key", 0)
+        floor = mark.end()
     if begin is not None:
         yield _Span(begin.start(), _body_end(text, begin.end()), "private-key", 0)
 
@@ -261,9 +289,9 @@ def _body_end(text: str, at: int) -> int:
     return end
 
 
-def _body_start(text: str, at: int) -> int:
-    """Where the lines of a key begin that end at ``at``."""
-    floor = max(0, at - _MAX_KEY_CHARS)
+def _body_start(text: str, floor: int, at: int) -> int:
+    """Where the lines of a key begin that end at ``at``, not before ``floor``."""
+    floor = max(floor, at - _MAX_KEY_CHARS)
     lines: list[tuple[int, int]] = []
     start = floor
     for match in _BREAK.finditer(text, floor, at):
@@ -273,12 +301,16 @@ def _body_start(text: str, at: int) -> int:
     begin = at
     for start, end in reversed(lines):
         line = text[start:end].strip(" \t\r|>\"',+")
-        if line and not _KEY_LINE_BACK.fullmatch(line):
-            # The first line may hang on something else: "output: MIIE…".
-            break
-        begin = start
-        if line and len(line) < 16 and end != at:
-            break  # a short line within a key is its torn beginning
+        whole = _KEY_LINE_BACK.fullmatch(line) is not None
+        torn = start == 0 and not (line.islower() or line.istitle())
+        if not line or (whole and (len(line) >= _LEAST_KEY_LINE or torn)):
+            begin = start
+            continue
+        # The torn first line may hang on something else: "output: MIIE…".
+        tail = line.rpartition(" ")[2]
+        if len(tail) >= _LEAST_KEY_LINE and _KEY_LINE_BACK.fullmatch(tail):
+            begin = text.rindex(tail, start, end)
+        break
     return begin
 
 
