@@ -140,7 +140,8 @@ def test_values_that_work(name: str, value: object) -> None:
         ("projects.x.collection", "a-b", "letters, digits and _"),
         ("projects.x.collection", "1a", "no digit first"),
         ("redact.patterns", ["ok", "("], "no regular expression"),
-        ("redact.patterns", [""], "empty pattern"),
+        ("redact.patterns", [""], "matches the empty text"),
+        ("redact.allow", ["a*"], "matches the empty text"),
         ("compact.schedule", "hourly", "expected one of off, daily"),
     ],
 )
