@@ -266,7 +266,8 @@ def store(home: Home, data: dict[str, object], message: str | None, now: float) 
         OSError: Neither took it.
     """
     hook = statedb.new_id()
-    record = {"id": hook, "at": statedb.utc_now(now), "data": data, "message": message}
+    record: dict[str, object] = {"id": hook, "at": statedb.utc_now(now)}
+    record |= {"data": data, "message": message}
     try:
         commit(home.state_db, record)
     except (sqlite3.Error, OSError) as error:

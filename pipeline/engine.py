@@ -151,7 +151,7 @@ class Engine:
                 level="error",
                 stage=stage,
                 stream=row["stream"],
-                error=f"{type(error).__name__}: {error}",
+                error=type(error).__name__,
                 traceback=self.where(error),
             )
             wrapped = MemsearchError(f"{type(error).__name__}: {error}", kind=ErrorClass.BUG)
@@ -210,9 +210,9 @@ class Engine:
             known = self._settings.get(key)
             if known is not None and now - known[0] < CONFIG_SECONDS:
                 return known[2]
-            stamp = (_stamp(self.home.config_toml), _stamp(self.home.env_file))
+            stamp: tuple[object, ...] = (_stamp(self.home.config_toml), _stamp(self.home.env_file))
             if project_root:
-                stamp += (_stamp(os.path.join(project_root, ".memsearch.toml")),)
+                stamp = (*stamp, _stamp(os.path.join(project_root, ".memsearch.toml")))
             if known is not None and known[1] == stamp:
                 self._settings[key] = (now, stamp, known[2])
                 return known[2]

@@ -198,7 +198,9 @@ def _document_changed(f: _Fold) -> None:
         " ON CONFLICT(stream) DO UPDATE SET path = excluded.path, change = excluded.change,"
         " changed_at = CASE WHEN state = 'open' THEN changed_at ELSE excluded.changed_at END,"
         " state = 'open', stage = 'chunk', attempts = 0, due = NULL, error = NULL,"
-        " error_class = NULL, updated = excluded.updated, seq = excluded.seq",
+        " error_class = NULL, updated = excluded.updated, seq = excluded.seq"
+        # What is said of the index is no longer believed.
+        + (", indexed_hash = NULL, identity = NULL" if d.get("force") else ""),
         e.stream,
         d["collection"],
         d["source"],

@@ -56,24 +56,14 @@ def _project(engine: Engine, request: Mapping[str, Any]) -> Project:
 def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict[str, Any]:
     paths = [os.path.abspath(path) for path in texts_of(request, "paths")]
     force = flag_of(request, "force")
+    ignore = engine.settings(project.root).indexing.exclude
     if not paths:
         folders = (project.memory_dir, project.archive_dir)
         paths = [folder for folder in folders if os.path.isdir(folder)]
     named = [path for path in paths if os.path.isdir(path)]
-    files = []
-    for path in paths:
-        if path in named:
-            continue
-        if not os.path.exists(path):
-            raise MemsearchError(
-                f"{path} does not exist", kind=ErrorClass.BAD_REQUEST, hint="name a file or folder"
-            )
-        if not is_document(path):
-            raise MemsearchError(
-                f"{path} is no Markdown file", kind=ErrorClass.BAD_REQUEST, hint="index takes .md"
-            )
-        files.append(path)
-    seen = sorted({*files, *(walk(named) if named else ())})
+    gone_by_name = {path for path in paths if not os.path.exists(path) and is_document(path)}
+    found = walk([path for path in paths if path not in gone_by_name], ignore)
+    seen = list(found.files)
     # Only what lies in a folder that was named is looked for among what is gone.
     gone = [
         row["path"]

@@ -49,13 +49,15 @@ def open_log(home: Home, *, echo: bool, debug: bool = False) -> Callable[..., No
     ]
     if echo:
         handlers.append(logging.StreamHandler(sys.stderr))
-    chain = [
+    chain: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    for handler, renderer in zip(
-        handlers, (structlog.processors.JSONRenderer(ensure_ascii=False), _Plain()), strict=False
-    ):
+    renderers: list[structlog.typing.Processor] = [
+        structlog.processors.JSONRenderer(ensure_ascii=False),
+        _Plain(),
+    ]
+    for handler, renderer in zip(handlers, renderers, strict=False):
         handler.setFormatter(
             structlog.stdlib.ProcessorFormatter(
                 foreign_pre_chain=chain,

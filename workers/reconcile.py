@@ -40,10 +40,10 @@ def reconcile(engine: Engine) -> int:
 
 def reconcile_project(engine: Engine, project: Project) -> int:
     """The same for one project: its memory folder, its archive, and what was indexed by name."""
-    found = set()
+    found: set[str] = set()
     for folder in (project.memory_dir, project.archive_dir):
         if os.path.isdir(folder):
-            found.update(walk([folder]))
+            found.update(walk([folder]).files)
     known = {
         row["path"]
         for row in engine.log.rows(
@@ -104,7 +104,7 @@ def send_changed(
     if changed:
         with engine.log.transaction() as tx:
             for source, path in changed:
-                queue_document(tx, project, source, path, cause)
+                queue_document(tx, project, source, path, cause, force=force)
     return len(changed)
 
 

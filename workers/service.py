@@ -25,6 +25,7 @@ from starlette.routing import Route
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.recall import requests as recall
+from memsearch.sinks import embedders
 from memsearch.workers import admin
 
 if TYPE_CHECKING:
@@ -57,14 +58,16 @@ class WorkerAccess:
         return self._engine.settings(project_root)
 
     def has_index(self) -> bool:
-        from memsearch.sinks.store import local_path
+        from memsearch.sinks.store import has_index
 
-        path = local_path(self.settings(None).milvus, self.home)
-        return path is None or os.path.exists(path)
+        return has_index(self.settings(None).milvus, self.home, self.environ)
 
     @contextmanager
     def store(self) -> Iterator[Store | None]:
         yield self._engine.store() if self.has_index() else None
+
+    def model(self) -> str:
+        return embedders.identity(self.settings(None).embedding)
 
     def embedder(self) -> Embedder:
         return self._engine.embedder()

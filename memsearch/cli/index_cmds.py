@@ -186,7 +186,7 @@ def _run_here(
 
     def ended(engine: Engine) -> None:
         if wait:
-            answer.update(_outcome(engine.log, answer["collection"]))
+            answer.update(_outcome(engine.log, answer))
 
     worker = Worker(home, dict(os.environ), lock, open_worker_log(home, echo=False))
     # No summaries: bringing the index up to date spends nothing on a model.
@@ -212,7 +212,7 @@ def _wait_for(home: Home, answer: dict[str, Any]) -> dict[str, Any]:
                     hint="memsearch status says why; the worker goes on",
                 )
             time.sleep(0.05)
-        return answer | _outcome(log, answer["collection"])
+        return answer | _outcome(log, answer)
     finally:
         log.close()
 
@@ -228,8 +228,9 @@ def _open(log: EventLog, collection: str) -> int:
     )
 
 
-def _outcome(log: EventLog, collection: str) -> dict[str, Any]:
-    failed = [
+def _outcome(log: EventLog, answer: dict[str, Any]) -> dict[str, Any]:
+    collection = answer["collection"]
+    failed = answer["unreadable"] + [
         f"{row['source']}: {row['error']}"
         + ("" if row["state"] == "dead" else " (it is tried again)")
         for row in log.rows(

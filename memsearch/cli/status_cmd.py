@@ -49,7 +49,7 @@ def collect() -> dict[str, Any]:
         listening=pid is not None and client.answers(home.socket),
         spooled=len(spooled(home)),
         bad_spooled=len(bad_spooled(home)),
-        problems=tuple(str(problem) for problem in loaded.problems if problem.is_fault),
+        problems=tuple(str(problem) for problem in loaded.problems if problem.severity != "note"),
     )
     log = open_log(home)
     if log is None:

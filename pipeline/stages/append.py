@@ -134,8 +134,18 @@ def project_data(project: Project) -> dict[str, str]:
     }
 
 
-def document_changed(project: Project, source: str, path: str, cause: str) -> Event:
-    """The event that sends a document through the index stages."""
+def document_changed(
+    project: Project, source: str, path: str, cause: str, *, force: bool = False
+) -> Event:
+    """The event that sends a document through the index stages.
+
+    Args:
+        project: Whose document it is.
+        source: As the index names it.
+        path: Where it lies.
+        cause: Why, for the log.
+        force: Write it anew even if its text is what was indexed.
+    """
     return Event(
         document_stream(project.collection, source),
         EventType.DOCUMENT_CHANGED,
@@ -145,5 +155,6 @@ def document_changed(project: Project, source: str, path: str, cause: str) -> Ev
             "path": path,
             "project": project_data(project),
             "cause": cause,
-        },
+        }
+        | ({"force": True} if force else {}),
     )

@@ -202,7 +202,7 @@ def hooked_turn(turns: Iterable[Turn], pointer: Pointer) -> Turn | None:
     """The turn that the hook was about: by its id, else the last one."""
     last = None
     for turn in turns:
-        if pointer.turn is not None and (turn.id == pointer.turn or pointer.turn in turn.aliases):
+        if pointer.turn is not None and turn.answers_to(pointer.turn):
             return turn
         last = turn
     return last if pointer.turn is None else None

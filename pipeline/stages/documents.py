@@ -6,8 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memsearch.config.project import ARCHIVE_FOLDER, JOURNAL_FOLDER
+from memsearch.sinks import embedders
 from memsearch.sinks.chunker import CHUNKER_VERSION, chunk_document
-from memsearch.sinks.documents import file_hash, file_state, read_document
+from memsearch.sinks.documents import load_document
 from memsearch.sinks.keywords import KEYWORDS_VERSION
 
 if TYPE_CHECKING:
@@ -46,22 +48,30 @@ def load(engine: Engine, row: sqlite3.Row) -> Document:
     path = row["path"]
     if not os.path.exists(path):
         return MISSING
-    state = file_state(path)
-    text = read_document(path)
+    document = load_document(path)
     chunking = engine.settings(row["project"]).chunking
     chunks = chunk_document(
-        text,
+        document.text,
         row["source"],
         max_chunk_size=chunking.max_chunk_size,
         overlap_lines=chunking.overlap_lines,
-        archived=os.path.basename(os.path.dirname(path)) == "archive",
+        archived=is_archived(path),
     )
-    return Document(tuple(chunks), state[0], state[1], file_hash(text))
+    return Document(tuple(chunks), document.state.mtime_ns, document.state.size, document.sha256)
+
+
+def is_archived(path: str) -> bool:
+    """Whether a document lies where compaction puts journals: ``archive/`` beside ``memory/``."""
+    folder = os.path.dirname(path)
+    return os.path.basename(folder) == ARCHIVE_FOLDER and os.path.isdir(
+        os.path.join(os.path.dirname(folder), JOURNAL_FOLDER)
+    )
 
 
 def identity(engine: Engine) -> str:
     """What must be the same for two vectors or two keyword lists to be compared."""
-    return f"{engine.embedder().model}/chunker-{CHUNKER_VERSION}/keywords-{KEYWORDS_VERSION}"
+    model = embedders.identity(engine.settings().embedding)
+    return f"{model}/chunker-{CHUNKER_VERSION}/keywords-{KEYWORDS_VERSION}"
 
 
 OPEN = (

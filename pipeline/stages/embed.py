@@ -9,7 +9,7 @@ from memsearch.config.errors import MemsearchError
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.retry import TRANSIENT
 from memsearch.pipeline.stages.documents import OPEN, Document, load
-from memsearch.sinks.documents import embedding_text
+from memsearch.sinks.chunker import embedding_text
 
 if TYPE_CHECKING:
     import sqlite3

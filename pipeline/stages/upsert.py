@@ -9,7 +9,7 @@ from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.stages.documents import OPEN, Document, identity, load
 from memsearch.sinks.ids import chunk_hash
-from memsearch.sinks.keywords import keywords
+from memsearch.sinks.keywords import chunk_keywords
 from memsearch.sinks.types import Row
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _row(name: str, chunk: Chunk, vectors: dict[str, Vectors]) -> Row:
         chunk_hash=name,
         embedding=vectors[chunk.content_hash],
         content=chunk.content,
-        keywords=keywords(chunk.content, day=chunk.day),
+        keywords=chunk_keywords(chunk),
         source=chunk.source,
         heading=chunk.heading,
         heading_level=chunk.heading_level,
