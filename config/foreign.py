@@ -22,6 +22,10 @@ FOREIGN: dict[tuple[str, ...], str] = {
     ("plugins",): "see summarize.platforms and capture.enabled",
 }
 
+#: The other tool's default model for its provider ``onnx``, which its ``config init`` writes
+#: into the file. The built-in ``onnx`` model here is another one and needs no download.
+FOREIGN_ONNX_MODEL = "gpahal/bge-m3-onnx-int8"
+
 
 def foreign_key(path: tuple[str, ...]) -> tuple[tuple[str, ...], str] | None:
     """The entry that a path falls under, and what corresponds to it here."""

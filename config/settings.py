@@ -10,6 +10,7 @@ from memsearch.config import keys
 from memsearch.config.checks import ENV_PREFIX
 from memsearch.config.credentials import open_to_others, read_env_file, resolve_secret
 from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.foreign import FOREIGN_ONNX_MODEL
 from memsearch.config.layers import (
     Problem,
     from_environment,
@@ -87,6 +88,7 @@ def load(
         for path in layer.values:
             origins[keys.dotted(path)] = layer.origins.get(path, layer.origin)
     problems += _settle_milvus(values, origins, home, environ)
+    problems += _settle_model(values, origins)
     if open_to_others(home):
         problems.append(
             Problem(
@@ -169,6 +171,25 @@ def _settle_milvus(
             )
         ]
     return []
+
+
+def _settle_model(values: dict[keys.Path, object], origins: Mapping[str, str]) -> list[Problem]:
+    """Take the built-in model where the other memsearch's default for ``onnx`` is named."""
+    provider = values.get(("embedding", "provider"), Embedding().provider)
+    model = ("embedding", "model")
+    if provider != "onnx" or values.get(model) != FOREIGN_ONNX_MODEL:
+        return []
+    del values[model]
+    return [
+        Problem(
+            "note",
+            origins["embedding.model"],
+            "embedding.model",
+            f"{FOREIGN_ONNX_MODEL} is the default of the memsearch of PyPI; "
+            "the built-in model is used instead",
+            "memsearch config unset embedding.model",
+        )
+    ]
 
 
 def _local_path(uri: str, home: Home, environ: Mapping[str, str]) -> str:

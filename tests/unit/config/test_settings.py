@@ -358,6 +358,16 @@ def test_the_index_lies_beside_an_older_database_file(home: Home) -> None:
     assert (old.read_bytes(), old.stat().st_mtime_ns) == before
 
 
+def test_the_other_tools_model_for_onnx_gives_way_to_ours(home: Home) -> None:
+    write(home, '[embedding]\nprovider = "onnx"\nmodel = "gpahal/bge-m3-onnx-int8"\n')
+    found = loaded(home, strict=True)
+    assert found.settings.embedding == Settings().embedding
+    (problem,) = found.problems
+    assert (problem.severity, problem.key) == ("note", "embedding.model")
+    write(home, '[embedding]\nprovider = "openai"\nmodel = "gpahal/bge-m3-onnx-int8"\n')
+    assert loaded(home, strict=True).settings.embedding.model == "gpahal/bge-m3-onnx-int8"
+
+
 @pytest.mark.parametrize(
     ("uri", "expected"),
     [
