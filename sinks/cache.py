@@ -51,6 +51,10 @@ _BUSY, _LOCKED, _READONLY, _CORRUPT, _FULL, _CANTOPEN, _NOTADB = 5, 6, 8, 11, 13
 # shape from a fault of ours.
 _OTHER_SHAPE = re.compile(r"no such (table|column)|has no column|has \d+ columns|values for \d+")
 
+# Extended code of a write that the system refused for another reason than a full disk: a used-up
+# quota or a limit on the size of files, as a rule.
+_IOERR_WRITE = 778
+
 _KINDS = {
     _BUSY: (ErrorClass.BUSY, ""),
     _LOCKED: (ErrorClass.BUSY, ""),
@@ -261,8 +265,9 @@ class EmbeddingCache:
             self._on_damage(damage)
 
     def _error(self, exc: sqlite3.Error) -> MemsearchError:
+        code = _FULL if getattr(exc, "sqlite_errorcode", 0) == _IOERR_WRITE else _code(exc)
         kind, hint = _KINDS.get(
-            _code(exc), (ErrorClass.DAMAGED, "delete it if this lasts; it is only a cache")
+            code, (ErrorClass.DAMAGED, "delete it if this lasts; it is only a cache")
         )
         return MemsearchError(
             f"the embedding cache {self.path} cannot be used: {exc}", kind=kind, hint=hint
@@ -281,8 +286,10 @@ def _code(exc: sqlite3.Error) -> int:
 def _identity(path: str) -> tuple[int, int] | None:
     try:
         state = os.stat(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as exc:
+        raise disk_error(exc, f"the embedding cache {path} cannot be opened") from exc
     return state.st_dev, state.st_ino
 
 
@@ -300,6 +307,8 @@ def _connect(path: str) -> sqlite3.Connection:
         path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     try:
+        # First, so that a file with tables of another shape is moved aside as it was.
+        _has_table(connection)
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         # A power cut may lose the last vectors, never the file.
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -326,16 +335,31 @@ def _connect_reading(path: str) -> sqlite3.Connection | None:
             check_same_thread=False,
         )
         try:
-            connection.execute("SELECT 1 FROM embeddings LIMIT 1").fetchall()
+            if _has_table(connection):
+                return connection
         except sqlite3.Error as exc:
             connection.close()
-            if "no such table" in str(exc):
-                return None
             if "immutable" in mode or _code(exc) not in (_CANTOPEN, _READONLY):
                 raise
         else:
-            return connection
+            connection.close()
+            return None
     raise AssertionError("unreachable")
+
+
+def _has_table(connection: sqlite3.Connection) -> bool:
+    """The table is there.
+
+    Raises:
+        sqlite3.Error: it has another shape, or the file cannot be read.
+    """
+    try:
+        connection.execute("SELECT model, content_hash, vector FROM embeddings LIMIT 1").fetchall()
+    except sqlite3.OperationalError as exc:
+        if "no such table" not in str(exc):
+            raise
+        return False
+    return True
 
 
 def _select(
