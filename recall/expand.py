@@ -193,9 +193,9 @@ def _readable(found: Sequence[tuple[Project, Hit]], where: Setting) -> tuple[Pro
     source = found[0][1].source
     missing = ""
     for project, hit in found:
-        path = path_of(project, hit.source)
-        if not allowed(path, where):
+        if not allowed(project, hit.source, where):
             continue
+        path = path_of(project, hit.source)
         if os.path.isfile(path):
             return project, path
         missing = path
@@ -210,23 +210,25 @@ def _readable(found: Sequence[tuple[Project, Hit]], where: Setting) -> tuple[Pro
     )
 
 
-def allowed(path: str, where: Setting) -> bool:
-    """Whether recall may read a file: real paths are compared, so that no link leads out.
+def allowed(project: Project, source: str, where: Setting) -> bool:
+    """Whether recall may read a document: real paths are compared, so that no link leads out.
 
     Allowed is what lies in a known project's memory or archive, and each document that this
-    machine's log says it indexed.
+    machine's log says it indexed: inside its project where its source is relative, and at
+    that very place where it is absolute.
     """
-    real = os.path.realpath(path)
-    for project in where.all_projects():
-        for folder in (project.memory_dir, project.archive_dir):
-            if real.startswith(os.path.realpath(folder).rstrip("/") + "/"):
-                return True
-    return any(
-        real == os.path.realpath(document.path)
-        for project in where.all_projects()
-        for document in where.log.documents_of(project.collection)
-        if os.path.basename(document.path) == os.path.basename(path)
-    )
+    real = os.path.realpath(path_of(project, source))
+    for known in where.all_projects():
+        if _inside(real, known.memory_dir) or _inside(real, known.archive_dir):
+            return True
+    documents = where.log.documents_of(project.collection)
+    if not any(document.source == source for document in documents):
+        return False
+    return real == source if os.path.isabs(source) else _inside(real, project.base)
+
+
+def _inside(real: str, folder: str) -> bool:
+    return real.startswith(os.path.realpath(folder).rstrip("/") + "/")
 
 
 def _place(

@@ -29,7 +29,9 @@ def ranked(make: Make, contents: list[tuple[str, str, dict[str, Any]]]) -> list[
 
 def test_same_entry_in_six_files_and_five_others(make_hit: Make) -> None:
     copies = [(f"copy{n}", ENTRY, {"source": f"copy {n}.md"}) for n in range(6)]
-    others = [(f"other{n}", f"- something else, number {n}", {}) for n in range(5)]
+    others: list[tuple[str, str, dict[str, Any]]] = [
+        (f"other{n}", f"- something else, number {n}", {}) for n in range(5)
+    ]
     folded = fold(ranked(make_hit, copies + others), 5)
     assert [item.fused.hit.chunk_hash for item in folded] == [
         "copy0",
