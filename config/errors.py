@@ -21,6 +21,7 @@ class ErrorClass(enum.StrEnum):
     BAD_ANSWER = "bad_answer"  # an answer that is empty or not what was asked for
     DISK_FULL = "disk_full"
     PERMISSION = "permission"
+    INTERRUPTED = "interrupted"  # the worker was killed in the middle; taken up again
     BUDGET = "budget"  # the day's tokens are spent: waits, is no failure
     BAD_REQUEST = "bad_request"  # 400, too long
     CREDENTIALS = "credentials"  # 401, 403, logged out
@@ -57,6 +58,8 @@ class MemsearchError(Exception):
         self.hint = hint
         self.retry_after = retry_after
         self.tokens = tokens
+        #: Who was asked, where somebody was; for the usage ledger.
+        self.provider = ""
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message

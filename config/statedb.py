@@ -48,6 +48,10 @@ _EVENTS = (
         BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END""",
     """CREATE TRIGGER IF NOT EXISTS events_stay BEFORE DELETE ON events
         BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END""",
+    # Tokens set aside for calls under way; what a killed worker leaves is counted as spent.
+    """CREATE TABLE IF NOT EXISTS reservations(
+        stream TEXT NOT NULL PRIMARY KEY, day TEXT NOT NULL, project TEXT NOT NULL,
+        provider TEXT NOT NULL, tokens INTEGER NOT NULL) WITHOUT ROWID""",
     # Texts lie beside the log, so that a text can be dropped while the fact stays.
     """CREATE TABLE IF NOT EXISTS payloads(
         event_id TEXT NOT NULL PRIMARY KEY,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from datetime import datetime, timedelta
 
-from memsearch.pipeline.log import EventLog
+from memsearch.config.errors import ErrorClass
+from memsearch.pipeline.events import Event, EventType
+from memsearch.pipeline.log import EventLog, Transaction
 
 
 def today(now: float | None = None) -> str:
@@ -22,12 +23,14 @@ def next_midnight(now: float) -> float:
 
 
 class Budget:
-    """Who may spend. Thread-safe; one per process that runs stages."""
+    """Who may spend. Thread-safe; one per process that runs stages.
+
+    A reservation lies in the database while its call is under way, so that what a killed
+    worker spent is not forgotten: :meth:`settle_killed` counts it.
+    """
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._lock = threading.Lock()
-        self._reserved: dict[str, int] = {}
 
     def spent(self, day: str | None = None) -> int:
         """Tokens counted for a local day, today by default."""
@@ -36,7 +39,7 @@ class Budget:
         )
         return int(value or 0)
 
-    def reserve(self, stream: str, tokens: int, cap: int) -> str:
+    def reserve(self, stream: str, tokens: int, cap: int, *, project: str, provider: str) -> str:
         """Set tokens aside for a call.
 
         A call goes ahead when it fits. One that does not fit goes ahead alone while anything
@@ -47,6 +50,8 @@ class Budget:
             stream: Who spends.
             tokens: The most that the call will cost; 0 is free and always goes ahead.
             cap: Tokens a day; 0 for no cap.
+            project: Whose turn it is.
+            provider: Who is asked.
 
         Returns:
             ``ok``; ``wait`` while other calls may still leave room; ``paused`` when the
@@ -54,18 +59,69 @@ class Budget:
         """
         if tokens <= 0:
             return "ok"
-        with self._lock:
+        with self._log.transaction() as tx:
             if cap > 0:
-                spent = self.spent()
-                reserved = sum(self._reserved.values())
+                day = today()
+                row = tx.row(
+                    "SELECT COALESCE(SUM(tokens_in + tokens_out), 0) AS spent FROM usage"
+                    " WHERE day = ?",
+                    (day,),
+                )
+                aside = tx.row(
+                    "SELECT COALESCE(SUM(tokens), 0) AS tokens FROM reservations WHERE stream <> ?",
+                    (stream,),
+                )
+                spent = int(row["spent"]) if row is not None else 0
+                reserved = int(aside["tokens"]) if aside is not None else 0
                 if spent >= cap:
                     return "paused"
                 if reserved and spent + reserved + tokens > cap:
                     return "wait"
-            self._reserved[stream] = tokens
-            return "ok"
+            tx.execute(
+                "INSERT OR REPLACE INTO reservations(stream, day, project, provider, tokens)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (stream, today(), project, provider, tokens),
+            )
+        return "ok"
 
-    def settle(self, stream: str) -> None:
-        """Let go of a reservation; what was spent is in the log by now."""
-        with self._lock:
-            self._reserved.pop(stream, None)
+    def settle_killed(self) -> int:
+        """Count what calls cost that a killed worker had under way; for a start that is alone.
+
+        Returns:
+            How many there were.
+        """
+        with self._log.transaction() as tx:
+            rows = tx.rows("SELECT * FROM reservations")
+            for row in rows:
+                settle(tx, row["stream"])
+                turn = tx.row("SELECT * FROM turns WHERE stream = ?", (row["stream"],))
+                if turn is None or turn["state"] != "open":
+                    continue
+                usage = {
+                    "day": row["day"],
+                    "project": row["project"],
+                    "provider": row["provider"],
+                    "tokens_in": row["tokens"],
+                    "estimated": True,
+                }
+                tx.append(
+                    Event(
+                        row["stream"],
+                        EventType.STAGE_FAILED,
+                        {
+                            "stage": turn["stage"],
+                            "error_class": ErrorClass.INTERRUPTED.value,
+                            # No fault of the turn: it does not count as a try.
+                            "attempt": turn["attempts"],
+                            "due": turn["due"],
+                            "usage": usage,
+                        },
+                        body="the worker ended during the call",
+                    )
+                )
+        return len(rows)
+
+
+def settle(tx: Transaction, stream: str) -> None:
+    """Let go of a reservation, in the transaction that writes down what was spent."""
+    tx.execute("DELETE FROM reservations WHERE stream = ?", (stream,))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from memsearch.config import settings as config
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home
-from memsearch.pipeline.budget import Budget
+from memsearch.pipeline.budget import Budget, settle
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.log import EventLog, Transaction
 from memsearch.pipeline.projections import table_of
@@ -60,6 +60,8 @@ class Engine:
         self.note = note
         #: Set when the process ends: nothing new is begun.
         self.stop = threading.Event()
+        #: Set when the log was found damaged: its worker restores it and begins anew.
+        self.damaged = threading.Event()
         self.budget = Budget(log)
         self._guard = threading.Lock()
         self._running: set[tuple[str, str]] = set()
@@ -69,6 +71,7 @@ class Engine:
         self._embedder: Embedder | None = None
         self._embedder_key: object = None
         self._store: Store | None = None
+        self._store_folder: tuple[int, int] | None = None
         self._cache: EmbeddingCache | None = None
         self._summarizers: dict[object, Any] = {}
         #: When a stage last used the model or the store, by ``time.monotonic``.
@@ -97,6 +100,8 @@ class Engine:
         except MemsearchError as error:
             # The log itself could not be read or written: nothing can be noted in it.
             self.note("stage_unrecorded", level="error", stage=stage, key=key, error=error.message)
+            if self.is_log_damage(error):
+                self.damaged.set()
         finally:
             with self._guard:
                 self._running.discard(work)
@@ -108,6 +113,10 @@ class Engine:
         self.note(
             "stage_ran", level="debug", stage=stage, key=key, seconds=time.monotonic() - started
         )
+
+    def is_log_damage(self, error: MemsearchError) -> bool:
+        """Whether an error says that the log's own file is damaged."""
+        return error.kind is ErrorClass.DAMAGED and error.message.startswith(self.log.path)
 
     def running(self) -> list[tuple[str, str]]:
         """The work that threads are at now."""
@@ -160,7 +169,7 @@ class Engine:
     def failed(self, stage: str, row: sqlite3.Row, key: str, error: MemsearchError) -> None:
         """Write down a failure and what follows from it."""
         if self.stop.is_set() and error.kind is ErrorClass.TIMEOUT:
-            return  # cut short by the shutdown, no fault of its own; taken up at the next start
+            return  # cut short by the shutdown, no fault of its own; the next start takes it up
         retry = self.settings().retry
         attempt = int(row["attempts"]) + 1
         decision = decide(
@@ -246,7 +255,29 @@ class Engine:
             self.used = time.monotonic()
             if self._store is None:
                 self._store = open_store(self.settings().milvus, self.home, self.environ)
+                self._store_folder = None
             return self._store
+
+    def opened_store(self) -> Store | None:
+        """The store if it is in use now."""
+        return self._store
+
+    def index_was_taken_away(self) -> bool:
+        """Whether the index's folder is no longer the one that the store has open."""
+        from memsearch.sinks.store import index_uri
+
+        with self._parts_lock:
+            if self._store is None:
+                return False
+            folder = _folder_identity(index_uri(self.settings().milvus, self.home, self.environ))
+            known, self._store_folder = self._store_folder, folder
+            return known is not None and known != folder
+
+    def has_index(self) -> bool:
+        """Whether there may be an index, told without opening it."""
+        from memsearch.sinks.store import has_index
+
+        return has_index(self.settings().milvus, self.home, self.environ)
 
     def cache(self) -> EmbeddingCache:
         """The embedding cache."""
@@ -303,11 +334,12 @@ def record_failure(
         data["usage"] = {
             "day": time.strftime("%Y-%m-%d"),
             "project": usage.get("project"),
-            "provider": getattr(error, "provider", "") or stage,
+            "provider": error.provider or stage,
             "tokens_in": error.tokens,
         }
     text = str(error)
     stream = str(row["stream"])
+    settle(tx, stream)
     tx.append(Event(stream, EventType.STAGE_FAILED, data, body=text))
     if due is not None:
         tx.add_task(stage, key, due)
@@ -323,6 +355,14 @@ def record_failure(
     if stream.startswith("turn:"):
         # Later turns of the session no longer wait for this one.
         tx.add_task("append", session_key(row["platform"], row["session"]))
+
+
+def _folder_identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return (0, 0)
+    return (status.st_dev, status.st_ino)
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

@@ -118,7 +118,7 @@ def _waiting(log: EventLog, now: float) -> list[dict[str, Any]]:
                     "stage": row["stage"],
                     "count": row["n"],
                     "ready": row["ready"],
-                    "seconds": max(0, int(now - _epoch(row["since"]))),
+                    "seconds": max(0, int(now - epoch(row["since"]))),
                     "next_try_seconds": (
                         None if row["due"] is None else max(0, int(row["due"] - now))
                     ),
@@ -145,7 +145,7 @@ def _stuck(log: EventLog, settings: Settings, now: float) -> list[str]:
             " AND COALESCE(error_class, '') <> 'budget' AND (due IS NULL OR due <= ?)",
             (stage, now),
         )
-        since = [max(_epoch(row["updated"]), row["due"] or 0.0) for row in rows]
+        since = [max(epoch(row["updated"]), row["due"] or 0.0) for row in rows]
         late = [moment for moment in since if now - moment > limit]
         last = log.value(
             "SELECT MAX(COALESCE(succeeded, ''), COALESCE(failed, '')) FROM progress"
@@ -153,7 +153,7 @@ def _stuck(log: EventLog, settings: Settings, now: float) -> list[str]:
             (stage,),
         )
         # A long queue that moves is slow, not stuck.
-        if late and not (last and now - _epoch(last) < limit):
+        if late and not (last and now - epoch(last) < limit):
             stuck.append(f"{stage}: {len(late)} due for {_span(now - min(late))} without progress")
     return stuck
 
@@ -200,7 +200,7 @@ def unseen_dead_letters(log: EventLog, now: float) -> int:
         1
         for table in ("hooks", "turns", "documents")
         for row in log.rows(f"SELECT updated FROM {table} WHERE state = 'dead'")
-        if _epoch(row["updated"]) > after
+        if epoch(row["updated"]) > after
     )
 
 
@@ -264,7 +264,8 @@ def _documents(log: EventLog) -> list[dict[str, Any]]:
     ]
 
 
-def _epoch(at: str) -> float:
+def epoch(at: str) -> float:
+    """A moment of the log in seconds since the epoch; 0 for what is none."""
     try:
         return datetime.fromisoformat(at).timestamp()
     except (ValueError, TypeError):

@@ -108,8 +108,10 @@ def send_changed(
     return len(changed)
 
 
-def queue_document(tx: Transaction, project: Project, source: str, path: str, cause: str) -> None:
+def queue_document(
+    tx: Transaction, project: Project, source: str, path: str, cause: str, *, force: bool = False
+) -> None:
     """One document on its way through the index stages."""
-    event = document_changed(project, source, path, cause)
+    event = document_changed(project, source, path, cause, force=force)
     tx.append(event)
     tx.add_task("chunk", event.stream)

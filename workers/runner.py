@@ -13,11 +13,12 @@ from types import FrameType
 from memsearch.config import statedb, worker_lock
 from memsearch.config.errors import MemsearchError
 from memsearch.config.paths import Home
-from memsearch.pipeline import queue, rebuild
+from memsearch.pipeline import backup, queue, rebuild
 from memsearch.pipeline.engine import Engine
 from memsearch.pipeline.log import EventLog
 from memsearch.pipeline.queue import QuietConsumer
 from memsearch.workers import reconcile, recovery
+from memsearch.workers.duties import Duties
 
 #: Seconds between two looks at the spool, the budget and the stop flag.
 TICK_SECONDS = 0.2
@@ -72,6 +73,8 @@ class Worker:
         self.reason = ""
         self._idle_since = time.monotonic()
         self._swept = 0.0
+        #: The last life ended because the log was found damaged.
+        self.damaged = False
 
     # -- the two ways to run ----------------------------------------------------------------
 
@@ -82,6 +85,8 @@ class Worker:
             self.work(self._until_idle)
             if self.stopping.is_set():
                 return
+            if self.damaged:
+                continue
             # Idle. Let the lock go, then look again: a hook that came in between saw the
             # lock held and started nobody.
             self._release()
@@ -124,6 +129,8 @@ class Worker:
             counts = count(engine.log, first)
 
         self.work(until, begin=started, ended=ended)
+        if self.damaged and not self.stopping.is_set():
+            self.work(until, begin=started, ended=ended)
         return counts
 
     # -- one life with the lock --------------------------------------------------------------
@@ -144,12 +151,14 @@ class Worker:
             ended: Called after the last stage has ended, with the log open.
             queues: Which queues are worked.
         """
+        self._restore_if_damaged()
         log = EventLog(self.home.state_db)
         engine = Engine(self.home, self.environ, log, self.note)
         consumers: list[QuietConsumer] = []
         service = None
         try:
             self._mend(engine)
+            engine.budget.settle_killed()
             if begin is not None:
                 begin(engine)
             taken, bad = recovery.sweep_spool(self.home, log)
@@ -174,11 +183,15 @@ class Worker:
                 service = Service(engine)
                 service.start()
             self._sweep(engine)
+            duties = Duties(engine)
             self._idle_since = time.monotonic()
-            while not self.stopping.is_set() and not until(engine):
-                self._tick(engine, consumers)
+            while not self.stopping.is_set() and not engine.damaged.is_set():
+                if until(engine):
+                    break
+                self._tick(engine, consumers, duties)
                 self.stopping.wait(TICK_SECONDS)
         finally:
+            self.damaged = engine.damaged.is_set()
             engine.stop.set()
             if service is not None:
                 service.stop()
@@ -195,6 +208,18 @@ class Worker:
             log.close()
             self.note("worker_stopped", reason=self.reason or "idle")
 
+    def _restore_if_damaged(self) -> None:
+        """Put the last good copy of the log in the place of a damaged one."""
+        if not os.path.exists(self.home.state_db):
+            return
+        try:
+            backup.check(self.home.state_db)
+        except MemsearchError as error:
+            self.note("log_damaged", level="error", error=error.message)
+            sound, aside = backup.restore(self.home)
+            hooks = backup.salvage(self.home, aside)
+            self.note("log_restored", level="warning", copy=sound, aside=aside, salvaged=hooks)
+
     def _mend(self, engine: Engine) -> None:
         """Bring back what somebody deleted of the log's shadows."""
         engine.log.create_missing()
@@ -202,9 +227,10 @@ class Worker:
             folded = rebuild.rebuild(engine.log)
             self.note("projections_rebuilt", level="warning", events=folded)
 
-    def _tick(self, engine: Engine, consumers: list[QuietConsumer]) -> None:
+    def _tick(self, engine: Engine, consumers: list[QuietConsumer], duties: Duties) -> None:
         """The small duties of the main thread. A failure is noted and tried again."""
         try:
+            duties.look()
             if recovery.spooled(self.home):
                 taken, bad = recovery.sweep_spool(self.home, engine.log)
                 self.note("spool_swept", taken=taken, bad=bad)
@@ -219,6 +245,9 @@ class Worker:
                 engine.used = time.monotonic()
         except MemsearchError as error:
             self.note("sweep_failed", level="error", error=str(error))
+            if engine.is_log_damage(error):
+                engine.damaged.set()
+                return
             self.stopping.wait(1.0)
             self._swept = 0.0  # look again at once, at what may have been deleted too
 

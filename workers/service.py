@@ -58,9 +58,7 @@ class WorkerAccess:
         return self._engine.settings(project_root)
 
     def has_index(self) -> bool:
-        from memsearch.sinks.store import has_index
-
-        return has_index(self.settings(None).milvus, self.home, self.environ)
+        return self._engine.has_index()
 
     @contextmanager
     def store(self) -> Iterator[Store | None]:

@@ -50,13 +50,23 @@ def append(engine: Engine, key: str) -> None:
             return
         before = row["seq"]
         with engine.failing("append", row, key):
-            _append_turn(engine, row)
+            append_entry(engine, row)
         after = engine.log.value("SELECT seq FROM turns WHERE stream = ?", (row["stream"],))
         if after == before:
             return
 
 
-def _append_turn(engine: Engine, row: sqlite3.Row) -> None:
+def append_entry(engine: Engine, row: sqlite3.Row, *, again: bool = False) -> None:
+    """Write one turn's entry and say so in the log.
+
+    Args:
+        engine: The engine.
+        row: The turn's state.
+        again: An editor swept the entry away; it is known to have been there.
+
+    Raises:
+        MemsearchError: What the journal could not do.
+    """
     turn_text = engine.log.payload(row["captured_id"])
     notes_text = engine.log.payload(row["summarized_id"])
     if turn_text is None or notes_text is None:
@@ -86,6 +96,7 @@ def _append_turn(engine: Engine, row: sqlite3.Row) -> None:
         lock_dir=engine.home.run,
     )
     source = source_of(project, result.path)
+    marks = {"again": True} if again else {}
     with engine.commit(row) as tx:
         if tx is None:
             return
@@ -93,7 +104,7 @@ def _append_turn(engine: Engine, row: sqlite3.Row) -> None:
             Event(
                 row["stream"],
                 EventType.TURN_APPENDED,
-                {"path": result.path, "written": result.written},
+                {"path": result.path, "written": result.written, **marks},
             )
         )
         stream = document_stream(project.collection, source)

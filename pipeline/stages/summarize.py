@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from memsearch.config.errors import ErrorClass, MemsearchError
-from memsearch.pipeline.budget import next_midnight, today
+from memsearch.pipeline.budget import next_midnight, settle, today
 from memsearch.pipeline.events import Event, EventType, session_key
 from memsearch.pipeline.summarizers.choose import summarizer_for
 from memsearch.pipeline.turn_codec import dump_bullets, load_turn
@@ -38,11 +38,16 @@ def summarize(engine: Engine, stream: str) -> None:
             )
         turn = load_turn(text)
         settings = engine.settings(row["project"])
+        own = settings.summarize.for_platform(turn.platform)
         summarizer = summarizer_for(
             engine.part, settings, turn.platform, engine.home, engine.environ
         )
         verdict = engine.budget.reserve(
-            stream, summarizer.estimate(turn), settings.budget.daily_tokens
+            stream,
+            summarizer.estimate(turn),
+            settings.budget.daily_tokens,
+            project=row["project"] or "",
+            provider=summarizer.provider,
         )
         if verdict == "wait":
             with engine.log.transaction() as tx:
@@ -58,32 +63,32 @@ def summarize(engine: Engine, stream: str) -> None:
             engine.note("budget_paused", level="warning", stream=stream)
             return
         try:
-            summary = summarizer.summarize(
-                turn, timeout=settings.summarize.timeout_seconds, stop=engine.stop
-            )
-            with engine.commit(row) as tx_or_none:
-                if tx_or_none is None:
-                    return
-                tx_or_none.append(
-                    Event(
-                        stream,
-                        EventType.TURN_SUMMARIZED,
-                        {
+            summary = summarizer.summarize(turn, timeout=own.timeout_seconds, stop=engine.stop)
+        except MemsearchError as error:
+            error.provider = summarizer.provider
+            raise
+        with engine.commit(row) as tx_or_none:
+            if tx_or_none is None:
+                return
+            settle(tx_or_none, stream)
+            tx_or_none.append(
+                Event(
+                    stream,
+                    EventType.TURN_SUMMARIZED,
+                    {
+                        "provider": summary.provider,
+                        "model": summary.model,
+                        "bullets": len(summary.bullets),
+                        "usage": {
+                            "day": today(),
+                            "project": row["project"],
                             "provider": summary.provider,
-                            "model": summary.model,
-                            "bullets": len(summary.bullets),
-                            "usage": {
-                                "day": today(),
-                                "project": row["project"],
-                                "provider": summary.provider,
-                                "tokens_in": summary.tokens_in,
-                                "tokens_out": summary.tokens_out,
-                                "estimated": summary.estimated,
-                            },
+                            "tokens_in": summary.tokens_in,
+                            "tokens_out": summary.tokens_out,
+                            "estimated": summary.estimated,
                         },
-                        body=dump_bullets(summary.bullets),
-                    )
+                    },
+                    body=dump_bullets(summary.bullets),
                 )
-                tx_or_none.add_task("append", session_key(row["platform"], row["session"]))
-        finally:
-            engine.budget.settle(stream)
+            )
+            tx_or_none.add_task("append", session_key(row["platform"], row["session"]))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.pipeline.events import Event, EventType
+from memsearch.pipeline.index_repair import put_aside
 from memsearch.pipeline.stages.documents import OPEN, Document, identity, load
 from memsearch.sinks.ids import chunk_hash
 from memsearch.sinks.keywords import chunk_keywords
@@ -39,7 +40,13 @@ def upsert(engine: Engine, collection: str) -> None:
             if engine.stop.is_set():
                 return
             with engine.failing("upsert", row, collection):
-                _upsert_document(engine, row)
+                try:
+                    _upsert_document(engine, row)
+                except MemsearchError as error:
+                    if error.kind is not ErrorClass.DAMAGED:
+                        raise
+                    put_aside(engine, error)
+                    raise MemsearchError(error.message, kind=ErrorClass.BUSY) from error
 
 
 def _upsert_document(engine: Engine, row: sqlite3.Row) -> None:
@@ -81,7 +88,7 @@ def _upsert_document(engine: Engine, row: sqlite3.Row) -> None:
             tx.append(Event(row["stream"], EventType.DOCUMENT_REMOVED, facts))
             return
         facts |= {
-            "chunks": len(document.chunks),
+            "chunks": len(wanted),
             "new": len(new),
             "kept": len(wanted) - len(new),
             "gone": len(gone),

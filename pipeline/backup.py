@@ -1,0 +1,208 @@
+"""The last good copies of ``state.db``, and the way back to one.
+
+The log is the truth of the work, so a damaged file is never replaced by an empty one: it is
+put aside, and the newest sound copy takes its place. What was accepted after that copy was
+made is found again in the agents' transcripts at their next hook; entries that are in the
+journal already are known by their anchors and not written again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+from memsearch.config import statedb
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.paths import Home, sync_folder
+
+#: Copies that are kept; two, so that one made of a file that was already failing is not all.
+KEEP = 2
+#: Seconds between two copies of a log that changes.
+EVERY_SECONDS = 1800.0
+#: Events at the end of a damaged log that are looked through for hooks.
+SALVAGE_EVENTS = 20_000
+#: Pages that are copied between two looks at the other writers.
+PAGES_A_STEP = 256
+
+
+def copies(home: Home) -> list[str]:
+    """The copies, newest first."""
+    return [path for path in _names(home) if os.path.exists(path)]
+
+
+def _names(home: Home) -> list[str]:
+    return [f"{home.state_db}.backup-{number}" for number in range(1, KEEP + 1)]
+
+
+def is_due(home: Home, now: float) -> bool:
+    """Whether the log has changed since its last copy, long enough ago."""
+    try:
+        made = os.stat(_names(home)[0]).st_mtime
+    except OSError:
+        return True
+    changed = max(_mtime(home.state_db), _mtime(home.state_db + "-wal"))
+    return changed > made and now - made >= EVERY_SECONDS
+
+
+def _mtime(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def back_up(home: Home) -> str:
+    """Copy the log while it is in use, check the copy, and keep it as the newest.
+
+    Returns:
+        The copy's path.
+
+    Raises:
+        MemsearchError: ``DAMAGED`` when the copy is not sound: then the log is not either.
+    """
+    names = _names(home)
+    fresh = names[0] + ".new"
+    try:
+        with (
+            closing(sqlite3.connect(home.state_db, timeout=10)) as source,
+            closing(sqlite3.connect(fresh)) as target,
+        ):
+            os.chmod(fresh, 0o600)
+            source.backup(target, pages=PAGES_A_STEP, sleep=0.001)
+            target.execute("PRAGMA journal_mode = DELETE").fetchone()
+        check(fresh)
+    except sqlite3.Error as error:
+        _unlink(fresh)
+        from memsearch.pipeline.log import sqlite_error
+
+        raise sqlite_error(error, home.state_db) from error
+    except MemsearchError:
+        _unlink(fresh)
+        raise
+    with open(fresh, "rb") as file:
+        os.fsync(file.fileno())
+    for older, newer in zip(reversed(names[1:]), reversed(names[:-1]), strict=True):
+        if os.path.exists(newer):
+            os.replace(newer, older)
+    os.replace(fresh, names[0])
+    sync_folder(home.root)
+    return names[0]
+
+
+def check(path: str) -> None:
+    """Look through a database file.
+
+    Raises:
+        MemsearchError: ``DAMAGED``, with what SQLite found.
+    """
+    try:
+        with closing(sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=10)) as db:
+            found = db.execute("PRAGMA quick_check(1)").fetchone()
+            db.execute("SELECT COUNT(*) FROM events").fetchone()
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorname", "") or ""
+        if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN")):
+            return  # nothing is said about the file
+        raise _damaged(path, str(error)) from error
+    if found is not None and found[0] != "ok":
+        raise _damaged(path, str(found[0]))
+
+
+def _damaged(path: str, why: str) -> MemsearchError:
+    return MemsearchError(f"{path} is damaged: {why}", kind=ErrorClass.DAMAGED)
+
+
+def _quoted(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(path)
+
+
+def restore(home: Home) -> tuple[str, str]:
+    """Put the newest sound copy in the place of a damaged log; the caller holds the worker's lock.
+
+    Returns:
+        The copy that was used, and where the damaged file lies now.
+
+    Raises:
+        MemsearchError: ``DAMAGED`` when there is no sound copy; nothing was changed.
+    """
+    sound = next((path for path in copies(home) if _is_sound(path)), None)
+    if sound is None:
+        raise MemsearchError(
+            f"{home.state_db} is damaged, and there is no sound copy of it",
+            kind=ErrorClass.DAMAGED,
+            hint="the journals are whole; move the file away to begin a new log",
+        )
+    aside = f"{home.state_db}.damaged-{time.strftime('%Y%m%d-%H%M%S')}"
+    fresh = aside + ".new"
+    with closing(sqlite3.connect(sound)) as source, closing(sqlite3.connect(fresh)) as target:
+        source.backup(target)
+        os.chmod(fresh, 0o600)
+    # At no moment is there no file, which a hook would take for a new home. The WAL goes
+    # first: replayed onto the copy it would damage that too.
+    if not os.path.exists(aside):
+        os.link(home.state_db, aside)
+    for suffix in ("-wal", "-shm"):
+        if os.path.exists(home.state_db + suffix):
+            os.replace(home.state_db + suffix, aside + suffix)
+    os.replace(fresh, home.state_db)
+    sync_folder(home.root)
+    return sound, aside
+
+
+def salvage(home: Home, aside: str) -> int:
+    """Take the hooks out of a damaged log that came after the copy, as far as they can be read.
+
+    Returns:
+        How many were taken over.
+    """
+    hooks = list(_readable_hooks(aside))
+    with closing(sqlite3.connect(home.state_db, timeout=10, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        before = db.execute("SELECT COUNT(*) FROM events").fetchone()[0]
+        for record in hooks:
+            statedb.insert_hook(db, record)
+        after = db.execute("SELECT COUNT(*) FROM events").fetchone()[0]
+        db.execute("COMMIT")
+    return int(after - before)
+
+
+def _readable_hooks(path: str) -> Iterator[dict[str, object]]:
+    """Row by row, so that one broken page ends nothing but itself."""
+    with closing(sqlite3.connect(path, timeout=1)) as db:
+        try:
+            last = db.execute("SELECT MAX(seq) FROM events").fetchone()[0] or 0
+        except sqlite3.DatabaseError:
+            return
+        for seq in range(max(1, last - SALVAGE_EVENTS), last + 1):
+            try:
+                row = db.execute(
+                    "SELECT e.id, e.at, e.data, p.body FROM events AS e"
+                    " LEFT JOIN payloads AS p ON p.event_id = e.id"
+                    " WHERE e.seq = ? AND e.type = 'HookReceived'",
+                    (seq,),
+                ).fetchone()
+                data = json.loads(row[2]) if row else None
+            except (sqlite3.DatabaseError, ValueError):
+                continue
+            if row and isinstance(data, dict) and "platform" in data:
+                yield {"id": row[0], "at": row[1], "data": data, "message": row[3]}
+
+
+def _is_sound(path: str) -> bool:
+    try:
+        check(path)
+    except MemsearchError:
+        return False
+    return True
+
+
+def _unlink(path: str) -> None:
+    for name in (path, path + "-journal", path + "-wal", path + "-shm"):
+        if os.path.exists(name):
+            os.unlink(name)

@@ -1,0 +1,101 @@
+"""The index compared with what the log says of it, and made anew where it differs."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.project import Project
+from memsearch.pipeline.stages.append import document_changed
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from memsearch.pipeline.engine import Engine
+
+
+def verify(engine: Engine) -> int:
+    """Queue every document whose rows in the store are not as many as the log says.
+
+    Milvus Lite can lose rows without a word when its files are damaged, and somebody may
+    have deleted them.
+
+    Args:
+        engine: The engine; its store is opened.
+
+    Returns:
+        How many documents were queued.
+
+    Raises:
+        MemsearchError: The store cannot be read, for another reason than damage.
+    """
+    rows = engine.log.rows("SELECT * FROM documents WHERE state = 'done' AND chunks > 0")
+    if not rows:
+        return 0
+    try:
+        counts = _counts(engine, {row["collection"] for row in rows})
+    except MemsearchError as error:
+        if error.kind is not ErrorClass.DAMAGED:
+            raise
+        return put_aside(engine, error)
+    wrong = [
+        row for row in rows if counts[row["collection"]].get(row["source"], 0) != row["chunks"]
+    ]
+    return requeue(engine, wrong)
+
+
+def _counts(engine: Engine, collections: set[str]) -> dict[str, dict[str, int]]:
+    if not engine.has_index():
+        return {name: {} for name in collections}
+    store = engine.store()
+    return {name: store.counts(name) if store.exists(name) else {} for name in sorted(collections)}
+
+
+def put_aside(engine: Engine, error: MemsearchError) -> int:
+    """Move a damaged Milvus Lite folder away and begin a new one; the vectors are in the cache.
+
+    It is moved, not deleted: other programs may keep collections in it.
+
+    Returns:
+        How many documents were queued.
+    """
+    from memsearch.sinks.store import index_uri
+
+    path = index_uri(engine.settings().milvus, engine.home, engine.environ)
+    engine.let_go()
+    aside = f"{path}.damaged-{time.strftime('%Y%m%d-%H%M%S')}"
+    if "://" in path or not os.path.exists(path):
+        raise error  # a server's damage is its owner's to mend
+    os.rename(path, aside)
+    engine.note("index_put_aside", level="error", aside=aside, error=error.message)
+    rows = engine.log.rows("SELECT * FROM documents WHERE state IN ('done', 'dead')")
+    return requeue(engine, rows)
+
+
+def requeue(engine: Engine, rows: list[sqlite3.Row]) -> int:
+    """Send documents through the index stages, whatever the log believed of them."""
+    if not rows:
+        return 0
+    projects = {
+        row["collection"]: Project(
+            root=row["root"],
+            memory_dir=row["memory_dir"],
+            base=row["base"],
+            collection=row["collection"],
+        )
+        for row in engine.log.rows("SELECT * FROM projects")
+    }
+    queued = 0
+    with engine.log.transaction() as tx:
+        for row in rows:
+            project = projects.get(row["collection"])
+            if project is None:
+                continue
+            event = document_changed(project, row["source"], row["path"], "verify", force=True)
+            tx.append(event)
+            tx.add_task("chunk", event.stream)
+            queued += 1
+    engine.note("index_differs", level="warning", documents=queued)
+    return queued

@@ -1,0 +1,105 @@
+"""What a worker sees to now and then, besides running the stages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.pipeline import backup, index_repair, lost_entries, retention
+from memsearch.pipeline.auto_replay import AutoReplay
+from memsearch.pipeline.engine import Engine
+
+#: Seconds between two looks at each duty.
+REPLAY_SECONDS = 0.5
+LOST_SECONDS = 5.0
+VERIFY_SECONDS = 60.0
+BACKUP_SECONDS = 60.0
+RETENTION_SECONDS = 3_600.0
+
+
+class Duties:
+    """The duties of one life of a worker; each runs when its time has come.
+
+    Args:
+        engine: The engine.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._replay = AutoReplay(engine.log)
+        self._due: dict[Callable[[], None], float] = {}
+        self._verified: object = None
+        self._duties: tuple[tuple[Callable[[], None], float], ...] = (
+            (self._replay_owed, REPLAY_SECONDS),
+            (self._append_lost, LOST_SECONDS),
+            (self._verify_index, VERIFY_SECONDS),
+            (self._back_up, BACKUP_SECONDS),
+            (self._drop_old, RETENTION_SECONDS),
+        )
+
+    def look(self) -> None:
+        """Run what is due.
+
+        Raises:
+            MemsearchError: ``DAMAGED`` when the log is; any other failure is noted and the
+                duty comes again.
+        """
+        for duty, seconds in self._duties:
+            now = time.monotonic()
+            if now < self._due.get(duty, 0.0):
+                continue
+            self._due[duty] = now + seconds
+            try:
+                duty()
+            except MemsearchError as error:
+                if self._engine.is_log_damage(error):
+                    raise
+                self._engine.note(
+                    "duty_failed", level="error", duty=duty.__name__, error=error.message
+                )
+
+    def _replay_owed(self) -> None:
+        retry = self._engine.settings().retry
+        if not retry.auto_replay:
+            return
+        replayed = self._replay.look(retry.base_seconds, time.time())
+        if replayed:
+            self._engine.note("replayed_by_itself", turns=replayed)
+
+    def _append_lost(self) -> None:
+        lost_entries.append_lost(self._engine, time.time())
+
+    def _verify_index(self) -> None:
+        """Compare the index with the log: once for each opening, and when its folder is gone."""
+        engine = self._engine
+        if engine.index_was_taken_away():
+            engine.let_go()
+        if not engine.has_index():
+            if engine.log.value(
+                "SELECT 1 FROM documents WHERE state = 'done' AND chunks > 0 LIMIT 1"
+            ):
+                index_repair.verify(engine)
+            return
+        opened = engine.opened_store()
+        if opened is None or opened is self._verified:
+            return
+        index_repair.verify(engine)
+        self._verified = engine.opened_store()
+
+    def _back_up(self) -> None:
+        home = self._engine.home
+        if not backup.is_due(home, time.time()):
+            return
+        try:
+            backup.back_up(home)
+        except OSError as error:
+            raise MemsearchError(
+                f"the log could not be copied: {error}", kind=ErrorClass.DISK_FULL
+            ) from error
+
+    def _drop_old(self) -> None:
+        days = self._engine.settings().retry.keep_days
+        dropped = retention.drop_old_texts(self._engine.log, days, time.time())
+        if dropped:
+            self._engine.note("old_texts_dropped", texts=dropped)
