@@ -163,7 +163,7 @@ def _named(text: str, lower: str, rank: int) -> Iterator[_Span]:
         if rules.ENV_SECRET.search(name):
             password = rules.ENV_PASSWORD.search(name) is not None
             judge = values.is_password if password else values.is_token
-            if judge(value, quoted=False, env_line=True, after=" "):
+            if judge(value, quoted=False, env_line=True):
                 yield _Span(*match.span("value"), _NAMED_KIND[password], rank)
     for stem in rules.STEMS:
         at = lower.find(stem)
@@ -175,8 +175,10 @@ def _named(text: str, lower: str, rank: int) -> Iterator[_Span]:
     for match in rules.ASSIGNMENT_CJK.finditer(text):
         value = _unbracketed(match["bare"].rstrip(".,;:!?"))
         password = match["password"] is not None
+        if match["op"].isspace() and not values.looks_random(value):
+            continue
         judge = values.is_password if password else values.is_token
-        if judge(value, quoted=False, env_line=False, after=" "):
+        if judge(value, quoted=False):
             start = match.start("bare")
             yield _Span(start, start + len(value), _NAMED_KIND[password], rank + 1)
 
@@ -189,14 +191,18 @@ def _assignment(text: str, at: int, rank: int) -> _Span | None:
     match = rules.ASSIGNMENT.match(text, at)
     if match is None:
         return None
-    word, op = match["word"], match["op"].strip().rstrip(":").rstrip()
-    password = match["password"] is not None
-    before = rules.name_before(text, at)
-    if not op and match["op"].isspace() and not before.startswith("--"):
-        return None  # a blank binds a value to a command's option only
-    if word.lower() == "pass" and not (word.isupper() or before.endswith(("_", "-", "."))):
+    word, op = match["word"].lower(), match["op"].strip().rstrip(":").rstrip()
+    before = rules.name_before(text, at).lower()
+    blank = match["op"].isspace()
+    if word == "pw" and before and before[-1].isalpha():
+        return None
+    if word == "pass" and not (match["word"].isupper() or before.endswith(("_", "-", "."))):
         return None  # "3 tests pass: ..."
-    if word.lower() == "key" and not before.lower().rstrip("_-.").endswith(rules.SECRET_KEYS):
+    if before.endswith("ask"):
+        return None  # GIT_ASKPASS names a program
+    if word == "key" and not before.rstrip("_-.").endswith(rules.SECRET_KEYS):
+        return None
+    if before.rstrip("_-.").endswith(("public", "publickey")):
         return None
     group = next((name for name in _QUOTED_GROUPS if match[name] is not None), "bare")
     value = match[group]
@@ -205,27 +211,47 @@ def _assignment(text: str, at: int, rank: int) -> _Span | None:
     if group == "bare":
         value = _unbracketed(value.rstrip(".,;:!?") if prose else value)
     end = start + len(value)
+    after = text[end : end + 1] or " "
+    if blank and not before.startswith("--") and not _set_by_command(before + word, value):
+        return None  # a blank binds a value to a command's option only
     if prose and not values.looks_random(value):
         return None  # "the token is expired", "the password is wrong"
-    if word.lower() == "passphrase" and group != "bare" and len(value) >= 8:
+    quoted = group != "bare"
+    if match["password"] is None:
+        secret = values.is_token(value, quoted=quoted, after=after)
+    elif word == "passphrase" and quoted and len(value) >= 8:
         secret = not values.is_placeholder(value)  # the one that may hold blanks
     else:
-        judge = values.is_password if password else values.is_token
-        after = text[end : end + 1] or " "
-        secret = judge(value, quoted=group != "bare", env_line=False, after=after)
-    return _Span(start, end, _NAMED_KIND[password], rank) if secret else None
+        spaced = blank or ("=" in op and op != match["op"])
+        if after == ";" and "=" in op:
+            after = " "  # "Pwd=x;" of a connection string, as against "password: string;"
+        secret = values.is_password(value, quoted=quoted, spaced=spaced, after=after)
+    return _Span(start, end, _NAMED_KIND[match["password"] is not None], rank) if secret else None
+
+
+def _set_by_command(name: str, value: str) -> bool:
+    """``aws configure set aws_secret_access_key X``: a name of code, a value of a machine."""
+    return (
+        "_" in name
+        and len(value) >= 16
+        and any(char.isdigit() for char in value)
+        and any(char.isupper() for char in value)
+        and any(char.islower() for char in value)
+    )
 
 
 _OPENING = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
 def _unbracketed(value: str) -> str:
-    """A value without closing brackets that belong to the code or text around it."""
-    while value and (opening := _OPENING.get(value[-1])):
-        if value.count(value[-1]) <= value.count(opening):
+    """A value without what belongs to the code around it: ``None):`` gives ``None``."""
+    while value:
+        bare = value.rstrip(":;,")
+        opening = _OPENING.get(bare[-1:], "")
+        if not opening or bare.count(bare[-1]) <= bare.count(opening):
             break
-        value = value[:-1]
-    return value
+        value = bare[:-1]
+    return value.rstrip(":")
 
 
 def _high_entropy(text: str, rank: int) -> Iterator[_Span]:

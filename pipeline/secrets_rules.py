@@ -12,7 +12,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from memsearch.pipeline.secrets_values import PROSE_WORDS, is_placeholder, looks_random
+from memsearch.pipeline.secrets_values import (
+    PROSE_WORDS,
+    is_code,
+    is_password,
+    is_placeholder,
+    looks_random,
+)
 
 #: Longest secret of one line, in characters. What is longer is a blob.
 MAX_SECRET_CHARS = 500
@@ -71,8 +77,10 @@ def _not_placeholder(value: str) -> bool:
 
 
 def _credential(value: str) -> bool:
-    """A value behind ``Authorization:`` or ``Bearer``, as against prose about it."""
-    return not is_placeholder(value) and value.lower() not in PROSE_WORDS and looks_random(value)
+    """A value behind ``Authorization:`` or ``Bearer``, as against prose or code about it."""
+    if is_placeholder(value) or is_code(value) or value.lower() in PROSE_WORDS:
+        return False
+    return looks_random(value)
 
 
 def _url_password(value: str) -> bool:
@@ -283,7 +291,8 @@ CONTEXTS: tuple[Rule, ...] = (
         "authorization",
         ("authorization",),
         re.compile(
-            r"authorization\\?[\"']?\]?\s{0,4}[:=,]\s{0,4}(?:[fbr]?\\?[\"'`])?"
+            r"authorization\\?[\"']?\]?\s{0,4}(?:[:=]|,(?=\s{0,4}[fbr]?[\"'`]\w{3,10} ))\s{0,4}"
+            r"(?:[fbr]?\\?[\"'`])?"
             r"(?:(?:bearer|basic|token|api-?key|key|digest|negotiate|ntlm|oauth)\s{1,4})?"
             r"(?P<secret>[^\s\"'`,;\\]{6,4000})"
         ),
@@ -364,6 +373,65 @@ CONTEXTS: tuple[Rule, ...] = (
     ),
     Rule(
         "password",
+        ("auth=(", "auth = (", '"auth"'),
+        re.compile(
+            r"auth[ \t]{0,2}=[ \t]{0,2}\([\"'][^\"'\r\n]{1,100}[\"'],[ \t]{0,4}"
+            r"[\"'](?P<secret>[^\"'\r\n]{1,200})[\"']"
+        ),
+        _not_placeholder,
+        glue=None,
+    ),
+    Rule(
+        # The logins in Docker's config.json: base64 of user:password.
+        "authorization",
+        ("auth",),
+        re.compile(r"\"auth\\?\"\s{0,4}:\s{0,4}\\?\"(?P<secret>[A-Za-z0-9+/]{8,400}={0,2})\\?\""),
+        lambda value: looks_random(value) or value.endswith("="),
+        glue=None,
+    ),
+    Rule(
+        "password",
+        ("password", "secret", "token", "key>"),
+        re.compile(
+            r"<(?:\w{1,20}:)?[\w.-]{0,40}(?:password|passwd|secret|token|apikey|api-key)>"
+            r"(?P<secret>[^<\s]{4,200})<"
+        ),
+        lambda value: is_password(value, quoted=True),
+        glue=None,
+        lowered=True,
+    ),
+    Rule(
+        "password",
+        ("password '", "identified by"),
+        re.compile(r"(?:password|identified by)[ \t]{1,4}'(?P<secret>[^'\r\n]{1,200})'"),
+        lambda value: is_password(value, quoted=True),
+        lowered=True,
+    ),
+    Rule(
+        # A line of ~/.pgpass.
+        "password",
+        (":543", ":*:"),
+        re.compile(
+            r"(?<![^\s\"'])[\w.*-]{1,100}:(?:\d{4,5}|\*):[\w.*-]{1,60}:[\w.*-]{1,60}:"
+            r"(?P<secret>[^\s:\"'\\]{3,200})(?![^\s\"'])"
+        ),
+        _login,
+        glue=None,
+    ),
+    Rule(
+        # The words that restore a wallet (BIP 39: 12 to 24 of three to eight letters).
+        "mnemonic",
+        ("mnemonic", "phrase", "seed"),
+        re.compile(
+            r"(?:mnemonic|phrase|seed)\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?"
+            r"(?P<secret>(?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])"
+        ),
+        lambda value: len(value.split()) in (12, 15, 18, 21, 24),
+        glue=None,
+        lowered=True,
+    ),
+    Rule(
+        "password",
         ("login",),
         re.compile(r"login\s{1,4}\S{1,100}\s{1,8}password\s{1,4}(?P<secret>[^\s\"'\\]{1,200})"),
         _not_placeholder,
@@ -376,7 +444,7 @@ CONTEXTS: tuple[Rule, ...] = (
 
 #: Parts of names that say that the value is secret, lower case; each is looked for as it
 #: stands, then ``ASSIGNMENT`` is tried there.
-STEMS = ("pass", "pwd", "secret", "token", "credential", "_auth", "key")
+STEMS = ("pass", "pwd", "pw", "secret", "token", "credential", "_auth", "key")
 
 #: What stands before ``key`` when it is a secret one; other keys are keys of a dictionary.
 SECRET_KEYS = (
@@ -389,7 +457,7 @@ SECRET_KEYS = (
 #: a password, ``op``, and one of ``dq``, ``sq``, ``bq``, ``eq`` (in quotes, the last in
 #: escaped ones) or ``bare``. What stands before the stem is found by ``name_before``.
 ASSIGNMENT = re.compile(
-    r"(?P<word>(?P<password>pass(?:word|wd|phrase|code)?|pwd)"
+    r"(?P<word>(?P<password>pass(?:word|wd|phrase|code)?|pwd?)"
     r"|secret(?:[_.-]?(?:access[_.-]?)?key)?|token|credentials?|_auth|key)"
     r"(?:[_-]?(?:base|value|string|data|prod|production|dev|test|staging|live|plain|\d{1,3})){0,2}"
     r"\\?[\"'`]?\]?"
@@ -407,7 +475,7 @@ ASSIGNMENT = re.compile(
 #: The same in Chinese.
 ASSIGNMENT_CJK = re.compile(
     r"(?:(?P<password>密码|口令)|密钥|秘钥|令牌|凭证)"
-    r"[ \t]{0,3}(?:[:：=]|是|为)[ \t]{0,3}[\"'“‘`]?(?P<bare>[!#-&(-+\--_a-~]{4,300})"
+    r"[ \t]{0,3}(?P<op>[:：=]|是|为|[ \t])[ \t]{0,3}[\"'“‘`]?(?P<bare>[!#-&(-+\--_a-~]{4,300})"
 )
 
 #: A whole line ``NAME=value`` of an environment file or a shell.

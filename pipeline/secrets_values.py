@@ -17,7 +17,7 @@ _PLACEHOLDER = re.compile(
     r"\$.*|<.*|\{.*|%[(\w{].*|&lt;.*|@[\w.{(].*|#\{.*|!\w.*"  # variables, templates, tags
     r"|env[:.].*|os\.environ.*|process\.env.*|secrets?\..*|vault:.*|arn:.*|op://.*|file:.*"
     r"|https?://[^@]*"
-    r"|\\?[*xX.\-_•●?#]+"  # masked
+    r"|:[a-z]+:.*|:?\\?[*xX.\-_•●?#]+"  # masked
     r"|(?:my|your|the|some|an?)[-_ ].*|.*[-_ ]here"
     r"|(?:.*[-_])?(?:example|sample|dummy|fake|placeholder|changeme|change[-_]me|redacted|todo|insert|replace)"
     r"(?:[-_].*)?"
@@ -31,8 +31,8 @@ PROSE_WORDS = frozenset(
     """
     any array auto bad basic bearer blank bool boolean bytes byte changed char class const
     correct credential credentials current current-password custom default def del deleted
-    disabled dict empty enabled env error expired export fail failed false field file float
-    for forgot from function get has hidden if import in incorrect incorrectly input int
+    disabled dict empty enabled env error expected expired export fail failed false field file float
+    for forgot from function get given got has hidden if import in incorrect incorrectly input int
     integer invalid is key let list login long masked missing must name never new
     new-password nil no none not null nullable number object off ok on one-time-code optional
     optional option or pass passed passphrase password passwd plain prompt protected public
@@ -43,8 +43,16 @@ PROSE_WORDS = frozenset(
     """.split()
 )
 
-_IDENTIFIER_PATH = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->|::|\?\.)[A-Za-z_]\w*)+")
-_CODE = re.compile(r"[A-Za-z_][\w.]*(?:\(|\[|\{|<[A-Za-z]|!\.|\?\.|=>)")
+_IDENTIFIER_PATH = re.compile(r"\$?[A-Za-z_]\w*(?:(?:\.|->|::|\?\.)[A-Za-z_]\w*)+")
+_CODE = re.compile(r"\$?[A-Za-z_][\w.:>-]*(?:\(|\[|\{|<[A-Za-z]|!\.|\?\.|=>)|[(\[{]")
+#: A name of several words: ``TokenEndpointAuth``, ``_ACCESS_KEY``.
+_NAME = re.compile(
+    r"_{0,2}(?:[a-z]+(?:[A-Z][a-z]+)+|(?:[A-Z][a-z]+){2,}|[A-Z]+(?:_[A-Z]+)+|[a-z]+\d?(?:_[a-z]+\d?)+)"
+)
+_LETTERS = re.compile(r"[A-Za-z_]+")
+_COLOUR = re.compile(r"#[0-9a-fA-F]{3,8}")
+#: What no token is made of; a regular expression or code is.
+_NO_TOKEN_CHAR = re.compile(r"[\s()\[\]{}<>\\|^\"'`]")
 _WORDY = re.compile(r"[A-Za-z]+(?:[-_./: ][A-Za-z]+)*")
 _HAN = re.compile(r"[㐀-鿿]")
 
@@ -78,56 +86,67 @@ def looks_random(value: str) -> bool:
     return len(value) >= 16 and entropy(value) >= 3.5
 
 
-def is_password(value: str, *, quoted: bool, env_line: bool, after: str) -> bool:
+def is_password(
+    value: str, *, quoted: bool, env_line: bool = False, spaced: bool = False, after: str = " "
+) -> bool:
     """Whether the value of a name like ``password`` is one.
 
     Args:
         value: The value without quotes.
         quoted: It stood in quotes.
         env_line: It stood in a line of the form ``NAME=value``.
+        spaced: A ``=`` with blanks around it, or a blank alone, led to it.
         after: The character behind it.
     """
     if len(value) < 4 or is_placeholder(value) or value.lower() in PROSE_WORDS:
         return False
     if _HAN.search(value):
         return False  # a label: "password": "请输入密码"
+    if value.startswith(("/", "./", "../", "~/")):
+        return False  # $PWD, or the file that holds it
     if quoted:
         return not any(char.isspace() for char in value)
     if env_line:
-        return not value.startswith(("/", "./", "~/"))
-    if _IDENTIFIER_PATH.fullmatch(value) or _CODE.match(value) or after in "([{":
+        return True
+    if is_code(value) or after in "([{" or _named_like_a_secret(value):
         return False
-    if re.search(r"[^A-Za-z_]", value):
-        return not _named_like_a_secret(value)
-    # Letters alone: a word of a configuration file, or an identifier in code.
-    return after not in ",);.?" and "_" not in value and not _named_like_a_secret(value)
+    if not _LETTERS.fullmatch(value):
+        return True
+    # Letters alone are a word of a configuration file or a name in code, which is told by
+    # the blanks and marks around it.
+    return not spaced and after not in ",);.?" and not _NAME.fullmatch(value)
 
 
-def is_token(value: str, *, quoted: bool, env_line: bool, after: str) -> bool:
+def is_token(value: str, *, quoted: bool, env_line: bool = False, after: str = " ") -> bool:
     """Whether the value of a name like ``api_key`` is a secret; arguments as above."""
     if len(value) < 6 or is_placeholder(value) or value.lower() in PROSE_WORDS:
         return False
-    if _HAN.search(value) or any(char.isspace() for char in value):
+    if _HAN.search(value) or _NO_TOKEN_CHAR.search(value) or _COLOUR.fullmatch(value):
         return False
     if value.startswith(("/", "./", "../", "~/")) and not value.endswith("="):
         return False
-    if _IDENTIFIER_PATH.fullmatch(value) or _CODE.match(value):
-        return False
-    if re.fullmatch(r"[\d.,_:x-]+", value):
-        return False  # a number, a version, a time
+    if is_code(value) or re.fullmatch(r"[\d.,_:x-]+", value):
+        return False  # the latter a number, a version, a time
     if not quoted and (after in "([{" or _named_like_a_secret(value)):
         return False
     if env_line and len(value) >= 8:
         return not re.fullmatch(r"[\w-]+(?:/[\w.-]+)+", value) or looks_random(value)
     if len(value) < 8:
         return any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
-    return looks_random(value)
+    return looks_random(value) and not _NAME.fullmatch(value)
+
+
+def is_code(value: str) -> bool:
+    """Whether a value is a piece of a program: ``settings.api_key``, ``get(``."""
+    return _IDENTIFIER_PATH.fullmatch(value) is not None or _CODE.match(value) is not None
 
 
 def _named_like_a_secret(value: str) -> bool:
     """A variable that holds a secret: ``dbPassword``, ``access_token2``."""
     return (
-        re.fullmatch(r"[A-Za-z_]*(?:pass(?:word|wd)?|pwd|secret|token|key)s?\d?", value, re.I)
+        re.fullmatch(
+            r"[A-Za-z_]*(?:pass(?:word|wd)?|pwd|secret|token|key|credential)s?\d?", value, re.I
+        )
         is not None
     )
 
@@ -136,9 +155,9 @@ def _named_like_a_secret(value: str) -> bool:
 _PUBLIC_NAME = re.compile(
     r"(?:^|[_.-])(?:integrity|sha\d*|h1|shasum|hash|digest|checksum|crc|md5|etag|fingerprint|commit"
     r"|rev|revision|ref|id|ids|uuid|guid|image|images|img|data|src|href|url|uri|path|file"
-    r"|cert|certificate|ca|public|pub|signature|font|svg|icon|content|body|text|base64|blob"
+    r"|cert|certificate|ca|public|pub|signature|font|svg|icon|content|body|text|blob"
     r"|version|resolved|cursor|class|name|classname|mappings|code|model|package|key_?id"
-    r"|anchor|session|turn|title|query|pattern|regex|format|type|label|slug|branch|tag)$",
+    r"|base64_?\w*|anchor|session|turn|title|query|pattern|regex|format|type|label|slug|branch|tag)$",
     re.IGNORECASE,
 )
 #: Beginnings of well-known files in base64, and of hashes in lock files.
@@ -157,6 +176,8 @@ def is_high_entropy(name: str, value: str) -> bool:
     """
     if _PUBLIC_NAME.search(_snake(name)) or _PUBLIC_VALUE.match(value) or is_placeholder(value):
         return False
+    if value.startswith(("_Z", "__Z")):
+        return False  # a mangled name of C++
     if "/" in value and any(len(part) > 3 and part.isalpha() for part in value.split("/")):
         return False
     body = value.rstrip("=")
