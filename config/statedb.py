@@ -189,11 +189,12 @@ def insert_hook(db: sqlite3.Connection, record: dict[str, object]) -> None:
     data = record["data"]
     assert isinstance(data, dict)
     stream = "hook:" + hook
+    # ASCII JSON: a path that is not UTF-8 comes as surrogates, which SQLite would refuse.
     if db.execute("SELECT 1 FROM events WHERE id = ?", (hook,)).fetchone():
         return
     cursor = db.execute(
         INSERT_EVENT,
-        (hook, stream, "HookReceived", at, json.dumps(data, ensure_ascii=False)),
+        (hook, stream, "HookReceived", at, json.dumps(data)),
     )
     db.execute(
         INSERT_HOOK.format(suffix=""),

@@ -244,7 +244,9 @@ def pointers(
     data["env"] = {name: environ[name] for name in _ENVIRONMENT if environ.get(name)}
     message = raw.get("last_assistant_message")
     if isinstance(message, str) and message:
-        return data, message[:MAX_MESSAGE_CHARS]
+        # A lone surrogate (half of an emoji, cut by the agent) is no text to SQLite.
+        kept = message[:MAX_MESSAGE_CHARS].encode("utf-8", "replace").decode("utf-8")
+        return data, kept.replace("\0", "")
     return data, None
 
 

@@ -8,6 +8,10 @@ import sys
 
 def main() -> None:
     """Run the command line; ``enqueue`` leaves without the interpreter's own clean-up."""
+    if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
+        # LC_ALL=C with UTF-8 mode switched off: no path with Chinese could be opened.
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "memsearch._entry", *sys.argv[1:]])
     arguments = sys.argv[1:]
     if arguments and arguments[0] == "enqueue":
         from memsearch.hooks.enqueue import main as enqueue

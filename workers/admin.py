@@ -71,10 +71,26 @@ def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict
             "SELECT path FROM documents WHERE collection = ? AND state <> 'removed'",
             (project.collection,),
         )
-        if any(_inside(row["path"], folder) for folder in named) and not os.path.exists(row["path"])
+        if not os.path.exists(row["path"])
+        and (
+            row["path"] in gone_by_name
+            or (found.covers(row["path"]) and any(_inside(row["path"], each) for each in named))
+        )
     ]
+    unknown = gone_by_name.difference(gone)
+    if unknown:
+        raise MemsearchError(
+            f"{min(unknown)} does not exist",
+            kind=ErrorClass.BAD_REQUEST,
+            hint="name a Markdown file or a folder",
+        )
     queued = send_changed(engine, project, seen + gone, "index", force=force)
-    return {"collection": project.collection, "seen": len(seen), "queued": queued}
+    return {
+        "collection": project.collection,
+        "seen": len(seen),
+        "queued": queued,
+        "unreadable": [str(error) for error in found.unreadable],
+    }
 
 
 def _inside(path: str, folder: str) -> bool:

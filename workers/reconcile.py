@@ -33,7 +33,7 @@ def reconcile(engine: Engine) -> int:
             base=row["base"],
             collection=row["collection"],
         )
-        if os.path.isdir(project.base):
+        if os.path.isdir(project.root):
             changed += reconcile_project(engine, project)
     return changed
 

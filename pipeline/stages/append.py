@@ -73,10 +73,10 @@ def append_entry(engine: Engine, row: sqlite3.Row, *, again: bool = False) -> No
         raise MemsearchError("the turn's notes are no longer in the log", kind=ErrorClass.BAD_FILE)
     turn = load_turn(turn_text)
     project = project_of(row)
-    if not os.path.isdir(project.base):
+    if not os.path.isdir(project.root) and project.root != engine.home.unfiled:
         # A folder that is gone must not come back because of us.
         raise MemsearchError(
-            f"the project folder {project.base} is gone",
+            f"the project folder {project.root} is gone",
             kind=ErrorClass.BAD_FILE,
             hint="put it back, then memsearch dead-letter replay",
         )

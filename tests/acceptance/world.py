@@ -58,6 +58,7 @@ class World:
         kept = {name: value for name, value in os.environ.items() if not _FOREIGN.match(name)}
         return kept | {
             "HOME": str(self.root),
+            "CLAUDE_CONFIG_DIR": str(self.agent),
             "MEMSEARCH_HOME": str(self.home),
             "MEMSEARCH_WORKERS__AUTOSTART": "false",
             "MEMSEARCH_SUMMARIZE__PROVIDER": "extractive",
