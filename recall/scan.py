@@ -7,6 +7,7 @@ history that was never indexed is the index's work, and the answer says what was
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,10 @@ from memsearch.sinks.types import Chunk, Filters, Hit
 
 #: Bytes of Markdown that one search reads at most.
 MAX_SCAN_BYTES = 1_000_000
+
+#: Chunks whose keywords are kept in memory (some 5 MB): while the index is behind, a service
+#: weighs the same ones at each search, and a megabyte of text takes a second.
+KEYWORD_CACHE = 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,4 +152,9 @@ def _keywords(hit: Hit) -> str:
     """A hit's keywords, as the index holds them: a later piece is about its heading too."""
     first = hit.content.split("\n", 1)[0]
     text = hit.content if hit.heading in first else f"{hit.heading}\n{hit.content}"
-    return keywords(text, day=hit.day)
+    return _known_keywords(text, hit.day)
+
+
+@functools.lru_cache(maxsize=KEYWORD_CACHE)
+def _known_keywords(text: str, day: int) -> str:
+    return keywords(text, day=day)

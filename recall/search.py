@@ -169,10 +169,8 @@ def search(
         for item in fold(ranked, options.top_k)
     ]
     if texts.skipped:
-        notes.append(
-            f"{texts.skipped} documents are not indexed yet and were too much to read now;"
-            " memsearch index reads them"
-        )
+        which = "" if degraded else "that the index does not hold "
+        notes.append(f"{texts.skipped} documents {which}were too much to read for this answer")
     if len(scopes) > 1:
         _name_projects(results, legs, texts)
     told = fresh.as_dict() | {"scanned": len(texts.chunks), "unscanned": texts.skipped}

@@ -298,8 +298,8 @@ def _result_text(number: int, item: Mapping[str, Any]) -> str:
     if item.get("project"):
         place = f"{item['project']}: {place}"
     heading = "#" * item["heading_level"] + " " + item["heading"] if item["heading"] else ""
-    body = output.shorten(_without_anchor(item["content"]).strip())
     head = "  ".join(fact for fact in facts if fact)
+    body = output.shorten(_readable(item["content"], heading))
     return "\n".join(line for line in (head, f"   {place}  {heading}".rstrip(), body) if line)
 
 
@@ -321,11 +321,12 @@ def _listing_text(items: Sequence[Mapping[str, Any]], *, full: bool) -> str:
     return "\n".join(lines)
 
 
-def _without_anchor(content: str) -> str:
-    """A result's text for reading: where its words lie is what ``transcript`` is for."""
-    return "\n".join(
-        line for line in content.split("\n") if not line.strip().startswith("<!-- session:")
-    )
+def _readable(content: str, heading: str) -> str:
+    """A result's text without what stands above it already and without its anchor."""
+    lines = content.split("\n")
+    if heading and lines[0].split() == heading.split():
+        del lines[0]
+    return "\n".join(line for line in lines if not line.startswith("<!-- session:")).strip()
 
 
 def _freshness_notes(told: Mapping[str, Any]) -> list[str]:
