@@ -26,13 +26,14 @@ from memsearch.pipeline.log import EventLog
 from memsearch.pipeline.stages.chunk import chunk
 from memsearch.pipeline.stages.embed import embed
 from memsearch.pipeline.stages.upsert import upsert
-from memsearch.recall import backend
+from memsearch.recall import backend, client
 from memsearch.recall.backend import LocalAccess, answer
 from memsearch.recall.listing import list_journals
 from memsearch.recall.requests import expand_request, search_request, transcript_request
 from memsearch.sinks.store import open_store
 from memsearch.sinks.store_lock import StoreLock
 from memsearch.workers import admin
+from memsearch.workers.service import Service
 
 DATA = Path(__file__).parent.parent / "data" / "claude-code" / "projects" / "-home-dev-demo"
 SESSION = "11111111-1111-4111-8111-111111111111"
@@ -747,6 +748,34 @@ class TestWhereItIsAnswered:
         request: Mapping[str, Any] = search_request("q", cwd="/w", environ={})
         told = answer("search", request, world.home, world.environ)
         assert told == {"path": "/v1/search", "asked": request}
+
+    def test_the_real_service_answers_as_this_process_does(self, filled: World) -> None:
+        questions: list[dict[str, Any]] = [
+            {"query": "why does the backup of the mail archive time out"},
+            {"query": "备份脚本失败", "platform": "claude-code"},
+            {"query": "turbine", "archive": True, "top_k": 2},
+            {"query": "stages", "all_projects": True},
+        ]
+        here = [filled.search(**question) for question in questions]
+        key = here[1]["results"][0]["chunk_hash"]
+        expanded, talk = filled.expand(key), filled.transcript(key)
+        log = EventLog(filled.home.state_db)
+        engine = Engine(filled.home, filled.environ, log)
+        service = Service(engine)
+        service.start()
+        try:
+            assert client.answers(filled.home.socket)
+            assert [filled.search(**question) for question in questions] == here
+            assert filled.expand(key) == expanded
+            assert filled.transcript(key) == talk
+            error = refused(filled.search, "x", since="soon")
+            assert error.kind is ErrorClass.CONFIG
+            assert "YYYY-MM-DD" in error.hint
+        finally:
+            service.stop()
+            engine.close()
+            log.close()
+        assert filled.search(**questions[0]) == here[0]
 
     def test_workers_that_come_up_meanwhile(self, world: World) -> None:
         world.write("2026-03-05.md", JOURNAL)
