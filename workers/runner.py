@@ -240,7 +240,8 @@ class Worker:
                     consumer.check_worker_health()
             self._release_budget(engine)
             idle = engine.settings().workers.model_idle_minutes * 60
-            if not engine.running() and time.monotonic() - engine.used > idle:
+            unused = time.monotonic() - max(engine.used, engine.asked)
+            if idle > 0 and unused > idle and not engine.running():
                 engine.let_go()
                 engine.used = time.monotonic()
         except MemsearchError as error:
