@@ -53,9 +53,9 @@ _ACKS = _words(
     ty you very much cheers got it understood alright right sure done continue proceed go on
     ahead please pls carry lgtm hi hello hey there morning evening bye goodbye test testing
     ping nvm never mind nothing
-    好 好的 好了 好吧 好呀 好啊 嗯 嗯嗯 哦 噢 行 行吧 可以 可以的 可以了 谢谢 谢谢你 多谢 感谢 辛苦了
-    收到 明白 明白了 知道了 了解 了解了 没问题 继续 请继续 继续吧 完成 完成了 不错 很好 太好了
-    你好 您好 在吗 早上好 晚上好 再见 测试 没事 没事了 算了"""
+    好 好的 好了 好吧 好呀 好啊 嗯 嗯嗯 哦 噢 行 行吧 可以 可以的 可以了 谢谢 谢谢你 多谢 感谢
+    辛苦了 收到 明白 明白了 知道了 了解 了解了 没问题 继续 请继续 继续吧 完成 完成了 不错
+    很好 太好了 你好 您好 在吗 早上好 晚上好 再见 测试 没事 没事了 算了"""
 )
 _CONFIRMS = _words(
     """yes yeah yep yup y no nope n both neither agreed correct exactly
@@ -74,9 +74,10 @@ def is_trivial(turn: Turn, agent_texts: Iterable[str] = ()) -> str | None:
         agent_texts: The instruction files of the project, from ``agent_files``.
 
     Returns:
-        ``empty`` (nobody said or did anything), ``heartbeat``, ``acknowledgement`` (at most ``MAX_ACK_COLUMNS`` columns of nothing
-        but such words, no tool, a reply of at most ``MAX_REPLY_CHARS`` characters) or
-        ``echo`` (a short message, no tool, and a reply taken from an instruction file).
+        ``empty`` (nobody said or did anything), ``heartbeat``, ``acknowledgement`` (at most
+        ``MAX_ACK_COLUMNS`` columns of nothing but such words, no tool, a reply of at most
+        ``MAX_REPLY_CHARS`` characters) or ``echo`` (a short message, no tool, and a reply
+        taken from an instruction file).
     """
     asked = "\n".join(item.text for item in turn.items if item.kind == "user").strip()
     said = [item.text.strip() for item in turn.items if item.kind == "assistant"]

@@ -36,12 +36,16 @@ MAX_ERROR_CHARS = 100
 
 # Names of tools in lower case; MCP tools and new ones fall under "used".
 _SHELLS = frozenset(
-    ("bash", "shell", "exec", "exec_command", "shell_command", "local_shell", "run_command")
-    + ("terminal", "commandexecution", "powershell", "unified_exec")
+    (
+        *("bash", "shell", "exec", "exec_command", "shell_command", "local_shell"),
+        *("run_command", "terminal", "commandexecution", "powershell", "unified_exec"),
+    )
 )
 _EDITORS = frozenset(
-    ("edit", "write", "multiedit", "notebookedit", "apply_patch", "patch", "create", "update")
-    + ("str_replace", "str_replace_editor", "write_file", "edit_file", "filechange")
+    (
+        *("edit", "write", "multiedit", "notebookedit", "apply_patch", "patch", "create"),
+        *("update", "str_replace", "str_replace_editor", "write_file", "edit_file", "filechange"),
+    )
 )
 _READERS = frozenset(("read", "read_file", "view", "cat", "open", "notebookread"))
 #: Keys under which the tools of the four agents name a file.
