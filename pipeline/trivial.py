@@ -16,11 +16,11 @@ from memsearch.sources.base import Turn
 
 #: Columns of the user's text up to which it can be an acknowledgement (Han counts two).
 MAX_ACK_COLUMNS = 32
-#: Characters of the reply up to which a turn of an acknowledgement is trivial.
-MAX_REPLY_CHARS = 160
+#: Columns of the reply, on one line, up to which a turn of an acknowledgement is trivial.
+MAX_REPLY_COLUMNS = 160
 #: The same for a "yes", "no" or "2": it may decide something, so the reply that restates
 #: the decision is kept.
-MAX_CONFIRMED_REPLY_CHARS = 24
+MAX_CONFIRMED_REPLY_COLUMNS = 24
 #: Characters of the user's text up to which an echoed instruction file is no real answer.
 MAX_ECHO_ASK_CHARS = 200
 #: Share of the reply's lines that stand in an instruction file, from which it is an echo.
@@ -75,8 +75,8 @@ def is_trivial(turn: Turn, agent_texts: Iterable[str] = ()) -> str | None:
 
     Returns:
         ``empty`` (nobody said or did anything), ``heartbeat``, ``acknowledgement`` (at most
-        ``MAX_ACK_COLUMNS`` columns of nothing but such words, no tool, a reply of at most
-        ``MAX_REPLY_CHARS`` characters) or ``echo`` (a short message, no tool, and a reply
+        ``MAX_ACK_COLUMNS`` columns of nothing but such words, no tool, a reply of one line
+        with at most ``MAX_REPLY_COLUMNS`` columns) or ``echo`` (a short message, no tool, and a reply
         taken from an instruction file).
     """
     asked = "\n".join(item.text for item in turn.items if item.kind == "user").strip()
@@ -90,8 +90,8 @@ def is_trivial(turn: Turn, agent_texts: Iterable[str] = ()) -> str | None:
     if tools or not asked:
         return None
     if (kind := _acknowledges(asked)) is not None:
-        bound = MAX_REPLY_CHARS if kind == "ack" else MAX_CONFIRMED_REPLY_CHARS
-        if len(reply) <= bound:
+        bound = MAX_REPLY_COLUMNS if kind == "ack" else MAX_CONFIRMED_REPLY_COLUMNS
+        if "\n" not in reply and columns(reply[: bound + 1]) <= bound:
             return "acknowledgement"
     if len(asked) <= MAX_ECHO_ASK_CHARS and reply and _echoes(reply, agent_texts):
         return "echo"

@@ -229,7 +229,8 @@ _COMPLAINTS: tuple[tuple[ErrorClass, re.Pattern[str]], ...] = (
         ErrorClass.CREDENTIALS,
         re.compile(
             r"not logged in|please run /?login|log ?in (?:again|first)"
-            r"|invalid (?:api|x-api)[ -]?key|authenticat|unauthori[sz]ed|oauth token|no credentials|credit balance|api key"
+            r"|invalid (?:api|x-api)[ -]?key|authenticat|unauthori[sz]ed|oauth token"
+            r"|no credentials|credit balance|api key"
             r"|\b40[13]\b",
             re.IGNORECASE,
         ),

@@ -11,7 +11,7 @@ import importlib.resources
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memsearch.pipeline.summarizers.words import is_chinese, plain
+from memsearch.pipeline.summarizers.words import is_chinese, one_line, plain
 from memsearch.sources.base import Item, Turn
 
 #: First line of every prompt of ours. A session whose first user text begins with it is our
@@ -164,7 +164,7 @@ def _steps(turn: Turn, last: int, caps: _Caps) -> list[str]:
         elif item.kind == "note":
             steps.append(_block("note:", clip_middle(item.text, caps.said)))
         else:
-            name = " ".join(item.name.split())[:80] or "tool"
+            name = one_line(plain(item.name))[:80] or "tool"
             heading = f"tool {name} (failed):" if item.failed else f"tool {name}:"
             block = _block(heading, clip_middle(item.text, caps.call))
             if item.output.strip():

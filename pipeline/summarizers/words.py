@@ -87,7 +87,7 @@ def clip(text: str, limit: int) -> str:
         return line
     window = line[: limit - 1]
     floor = int(limit * _MIN_KEPT_SHARE)
-    for index in range(len(window) - 1, floor, -1):
+    for index in range(len(window) - 1, floor - 1, -1):
         char = window[index]
         if char in _SENTENCE_ENDS or (char == "." and line[index + 1] == " "):
             return window[: index + 1]
