@@ -262,6 +262,8 @@ def session_options(threads: int) -> Any:
     Raises:
         MemsearchError: ``CONFIG`` when onnxruntime cannot be loaded.
     """
+    # Since 1.29 onnxruntime reports to its maker unless this is set before it is loaded.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         import onnxruntime
     except ImportError as exc:
@@ -270,7 +272,7 @@ def session_options(threads: int) -> Any:
         raise MemsearchError(
             f"onnxruntime cannot be loaded: {exc}", kind=ErrorClass.CONFIG, hint=OTHER_PROVIDERS
         ) from exc
-    onnxruntime.disable_telemetry_events()  # Windows builds have them
+    onnxruntime.disable_telemetry_events()  # and once more, in the library's own way
     options = onnxruntime.SessionOptions()
     options.enable_cpu_mem_arena = False
     options.enable_mem_pattern = False

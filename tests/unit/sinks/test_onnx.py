@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,3 +44,17 @@ def test_making_one_loads_and_writes_nothing() -> None:
     )
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_onnxruntime_is_loaded_with_its_telemetry_off(tmp_path: Path) -> None:
+    """Its official builds for Linux report to their maker; the first thing that they do for it
+    is to keep an identifier in the folder of temporary files."""
+    script = "from memsearch.sinks.embedders.onnx import session_options; session_options(1)"
+    # Where CI is set it is off by itself.
+    environ = {name: value for name, value in os.environ.items() if name != "CI"}
+    for name in ("ORT_DISABLE_TELEMETRY", "ORT_RUNNING_UNIT_TESTS"):
+        environ.pop(name, None)
+    environ |= {"TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-P", "-c", script], env=environ, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert list(tmp_path.iterdir()) == []
