@@ -108,8 +108,9 @@ class Reading:
         unknown: Record types that were not known, and how often.
         skipped: Lines that could not be decoded, and why, by reason.
         torn: The last line is not whole yet.
-        more: The reading ended early to stay within ``MAX_READING_CHARS``; the rest is
-            got by reading on from ``resume``.
+        more: Turns were left out to stay within ``MAX_READING_CHARS``; they are got by
+            reading on from ``resume``, which lies before them. The hooked turn is never
+            left out.
     """
 
     turns: tuple[Turn, ...]

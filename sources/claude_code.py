@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -61,6 +61,8 @@ _BOOKKEEPING = frozenset(
         "tools-used",
     }
 )
+#: What a user record can begin a turn with.
+_OPENERS = frozenset({"prompt", "command", "bare"})
 #: Reasons to stop after which the model goes on by itself.
 _GOES_ON = frozenset({"tool_use", "pause_turn"})
 #: Tools whose input is one command, which is given as it is.
@@ -108,15 +110,31 @@ class ClaudeCode(JsonlSource):
         if said.joins:
             return None
         match said.kind:
-            case "prompt" | "command":
+            case "prompt":
                 kind = "turn"
-            case "bare":
+            case "command" | "bare":
                 kind = "maybe"
             case "notice":
                 kind = "alias"
             case "nothing":
                 return None
         return Opening(said.id, time_of(record), kind)
+
+    def is_answered(self, following: Iterator[Record]) -> bool:
+        """Whether the agent answered a command: a local one prints something instead."""
+        for record in following:
+            if record.get("isSidechain"):
+                continue
+            match record.get("type"):
+                case "assistant" if not _is_filler(record):
+                    return True
+                case "system" if record.get("subtype") == "local_command":
+                    return False
+                case "user":
+                    said = read_user(record, 0)
+                    if said.local_output or said.wakes or said.kind in _OPENERS:
+                        return False
+        return False
 
     def first_words(self, record: Record) -> str | None:
         """The first thing that the user sent, as it was sent."""
@@ -210,6 +228,8 @@ class _Fold:
         #: Everything up to the next opening is a copy of a turn that has been read.
         self._muted = False
         self._queue: deque[_Queued] = deque(maxlen=_MAX_QUEUE)
+        #: A message has left the queue, and its record has not come yet.
+        self._leaving = False
 
     @property
     def resume(self) -> int | None:
@@ -261,8 +281,6 @@ class _Fold:
         stamp = record.get("timestamp")
         if not isinstance(stamp, str | int | float):
             return False
-        if record.get("operation") == "dequeue":
-            return False  # several messages can leave the queue in one millisecond
         about = (
             record.get("operation"),
             record.get("content"),
@@ -284,7 +302,9 @@ class _Fold:
             self._results(said, record)
         if said.interrupted and not self._muted:
             self._interrupt()
-        if said.kind in ("prompt", "command", "bare"):
+        if said.kind != "nothing":
+            self._dequeued(said)
+        if said.kind in _OPENERS:
             done += self._open(said, record, offset, at)
         elif said.kind == "notice" and not self._muted:
             self._notice(said)
@@ -342,11 +362,14 @@ class _Fold:
         """
         if said.local_output:
             self._local_output()
+        if said.wakes:
+            self._drop_command(next_began=True)  # what the agent answers now is this
         run = self._current
         if run is None:
             return
-        others = [each.id for each in (self._command, *self._after) if each is not None]
-        if said.has_prompt_id and said.id not in (run.id, *others, *run.named):
+        waiting = self._command is not None and self._command.id == said.id
+        is_turn = waiting or said.id in self._begun
+        if said.has_prompt_id and not is_turn and said.id not in run.named:
             run.named.append(said.id)
             del run.named[:-_MAX_ALIASES]
         if said.feedback:
@@ -384,11 +407,11 @@ class _Fold:
         run.settle()
 
     def _assistant(self, record: Record, at: datetime | None) -> list[Turn]:
+        if self._muted or _is_filler(record):
+            return []
         message = record.get("message")
         details = message if isinstance(message, dict) else {}
         failed = record.get("isApiErrorMessage") is True
-        if self._muted or (details.get("model") == "<synthetic>" and not failed):
-            return []
         done = self._promote()
         run = self._current
         if run is None:
@@ -507,7 +530,8 @@ class _Fold:
     def _queue_operation(self, record: Record) -> None:
         """The queue of prompts: in a run without a terminal every prompt passes through it.
 
-        ``dequeue`` makes a message a turn of its own, which its own user record tells.
+        ``dequeue`` makes a message a turn of its own; the user record that follows tells
+        which one.
         ``remove`` means that the running turn took it up (with the reason
         ``absorbed_mid_turn`` since 2.1.246, without one before). ``popAll`` puts all of
         them back under the user's cursor.
@@ -519,7 +543,7 @@ class _Fold:
                 running = run is not None and not run.ended and not run.interrupted
                 self._queue.append(_Queued(content, run if running else None))
             case "dequeue":
-                self._withdraw(self._unqueue(content))
+                self._leaving = True
             case "remove":
                 queued = self._unqueue(content)
                 if record.get("reason") not in (None, "", "absorbed_mid_turn"):
@@ -531,6 +555,20 @@ class _Fold:
                     self._withdraw(self._unqueue(""))
             case _:
                 count("queue-operation:other", self.unknown)
+
+    def _dequeued(self, said: Said) -> None:
+        """Take out of the queue what a user record holds."""
+        left, self._leaving = self._leaving, False
+        text = said.raw.strip()
+        for queued in self._queue:
+            content = queued.content.strip()
+            if content == text or (said.wakes and content.startswith("<task-notification>")):
+                self._withdraw(queued)
+                self._queue.remove(queued)
+                return
+        if left and self._queue:
+            # Written otherwise than it was queued, for instance with an image.
+            self._queue.popleft()
 
     def _unqueue(self, content: str) -> _Queued | None:
         """Take the message with this content out of the queue, the first one without."""
@@ -623,6 +661,13 @@ class _Fold:
             private=run.private and not run.steps.has_words,
             notes=notes,
         )
+
+
+def _is_filler(record: Record) -> bool:
+    """What Claude Code writes itself where an answer has to stand."""
+    message = record.get("message")
+    model = message.get("model") if isinstance(message, dict) else None
+    return model == "<synthetic>" and record.get("isApiErrorMessage") is not True
 
 
 def _queued_words(content: str) -> Said:

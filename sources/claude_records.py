@@ -49,6 +49,7 @@ class Said:
         interrupted: It says that the user interrupted the agent.
         local_output: It is what a local command printed.
         feedback: It sends the agent back to work after it had stopped.
+        wakes: A background task ended, and the agent is to look at it.
         unknown: Types of blocks that are not known.
     """
 
@@ -61,6 +62,7 @@ class Said:
     interrupted: bool = False
     local_output: bool = False
     feedback: bool = False
+    wakes: bool = False
     unknown: tuple[str, ...] = ()
     has_prompt_id: bool = False
 
@@ -132,6 +134,8 @@ def read_user(record: Record, offset: int) -> Said:
         interrupted=interrupted,
         local_output=local_output,
         feedback=any(text.lstrip().startswith(_STOP_FEEDBACK) for text in texts),
+        wakes=is_notification(record)
+        or any(text.lstrip().startswith(_NOTIFICATION) for text in texts),
         unknown=tuple(unknown),
         has_prompt_id=bool(prompt_id),
     )
@@ -153,13 +157,19 @@ def read_user(record: Record, offset: int) -> Said:
 
 
 def is_nobodys(record: Record) -> bool:
-    origin = record.get("origin")
-    return bool(
+    """Whether a record says of itself that no person wrote it."""
+    return is_notification(record) or bool(
         record.get("isMeta")
         or record.get("isCompactSummary")
         or record.get("isVisibleInTranscriptOnly")
-        or record.get("turnOrigin") == "task_notification"
-        or (isinstance(origin, dict) and origin.get("kind") == "task-notification")
+    )
+
+
+def is_notification(record: Record) -> bool:
+    """Whether a record says of itself that a background task wrote it."""
+    origin = record.get("origin")
+    return record.get("turnOrigin") == "task_notification" or (
+        isinstance(origin, dict) and origin.get("kind") == "task-notification"
     )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol
 
@@ -35,6 +35,8 @@ from memsearch.sources.lines import (
 BUFFER_BYTES = 65_536
 #: Bytes from the beginning of a file in which its first user message is looked for.
 HEAD_BYTES = 8_000_000
+#: Records after a command among which its answer is looked for.
+ANSWER_RECORDS = 200
 #: Different names of unknown things that are told apart.
 MAX_NAMES = 100
 #: Turns older than asked for after which the search for a hooked turn gives up.
@@ -92,6 +94,10 @@ class JsonlSource(ABC):
     def opening(self, record: Record, offset: int) -> Opening | None:
         """What a record opens, seen without those before it."""
 
+    def is_answered(self, following: Iterator[Record]) -> bool:  # noqa: ARG002
+        """Whether the agent answered what a ``maybe`` opened, by the records after it."""
+        return False
+
     @abstractmethod
     def first_words(self, record: Record) -> str | None:
         """The user's words in a record as they were sent, None when it holds none."""
@@ -128,27 +134,31 @@ class JsonlSource(ABC):
             kept: list[Turn] = []
             last: Turn | None = None
             room = MAX_READING_CHARS
+            stopped: int | None = None  # where turns were left out for want of room
+            missing = wanted is not None or last_counts
             for turns in _batches(records, fold):
                 for turn in turns:
                     last = turn
-                    if (
-                        not_before is None
-                        or turn.at >= not_before
-                        or (wanted is not None and turn.answers_to(wanted))
-                    ):
+                    hooked = wanted is not None and turn.answers_to(wanted)
+                    missing = missing and not hooked
+                    fits = stopped is None and (not_before is None or turn.at >= not_before)
+                    if fits or hooked:
                         kept.append(turn)
                         room -= _weight(turn)
-                if room < 0 and not records.ended:
+                if room < 0 and stopped is None and not records.ended:
+                    stopped = fold.resume
+                if stopped is not None and not missing:
                     break
-            if last_counts and records.ended and last is not None and kept[-1:] != [last]:
+            if last_counts and last is not None and kept[-1:] != [last]:
                 kept.append(last)
+            resume = records.whole_until if fold.resume is None else fold.resume
             return Reading(
                 turns=tuple(kept),
-                resume=records.whole_until if fold.resume is None else fold.resume,
+                resume=resume if stopped is None else stopped,
                 unknown=dict(fold.unknown),
                 skipped=dict(records.skipped),
                 torn=records.torn,
-                more=not records.ended,
+                more=stopped is not None,
             )
 
     def conversation(
@@ -234,7 +244,10 @@ class JsonlSource(ABC):
             if opening is None:
                 continue
             recent = opening.at is None or is_recent(opening.at)
-            if opening.kind != "turn":
+            certain = opening.kind == "turn" or (
+                opening.kind == "maybe" and self._is_answered(file, line)
+            )
+            if not certain:
                 # A hook that names what is no turn means the turn before it. What may be
                 # one is kept in case there is none before it.
                 if hooked is None and (takes_next or opening.id == wanted):
@@ -260,6 +273,10 @@ class JsonlSource(ABC):
             begin = line.offset
             included = opening.id
         return begin if hooked is not None else min(begin, fallback)
+
+    def _is_answered(self, file: BinaryIO, line: Line) -> bool:
+        records = (record for record, _ in _Records(file, line.end))
+        return self.is_answered(islice(records, ANSWER_RECORDS))
 
     def _candidate(self, file: BinaryIO, line: Line) -> Record | None:
         data = line.data
@@ -321,7 +338,7 @@ def open_file(path: str) -> Iterator[BinaryIO]:
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             raise MemsearchError(f"{path} is not a file", kind=ErrorClass.BAD_FILE)
-        with Path(path).open("rb", buffering=BUFFER_BYTES) as file:
+        with _open(path) as file:
             yield file
     except FileNotFoundError:
         raise MemsearchError(
@@ -339,6 +356,10 @@ def open_file(path: str) -> Iterator[BinaryIO]:
         raise MemsearchError(
             f"{path} cannot be read ({error})", kind=ErrorClass.BAD_FILE
         ) from error
+
+
+def _open(path: str) -> BinaryIO:
+    return Path(path).open("rb", buffering=BUFFER_BYTES)
 
 
 def _valid(file: BinaryIO, start: int, size: int) -> int:
