@@ -1,0 +1,230 @@
+"""Markdown files as documents: which files count, what they hold, whether they changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from pathlib import Path
+
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.sinks.journal_format import journal_day
+from memsearch.sinks.types import Kind
+
+#: How the names of documents end, lower case.
+SUFFIXES = (".md", ".markdown")
+#: A larger file, in bytes, is no Markdown that somebody wrote.
+MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+#: Folders of other people's Markdown that a walk leaves out; hidden ones are left out anyway.
+SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
+
+_DIGEST = re.compile(r"digest-[0-9]{4}-[0-9]{2}(?:[. (].*)?\.(?:md|markdown)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What tells without reading that a file did not change."""
+
+    mtime_ns: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file as it was at one moment.
+
+    Attributes:
+        text: As ``read_document`` gives it.
+        state: Of the very file that was read, taken before reading it.
+        sha256: Of its bytes, 64 hex digits.
+        damaged: It was not valid UTF-8; the broken places are U+FFFD in ``text``.
+    """
+
+    text: str
+    state: FileState
+    sha256: str
+    damaged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The documents that were found, and what could not be looked into.
+
+    Attributes:
+        files: Absolute paths, sorted, each once.
+        unreadable: One error for each folder that could not be listed. What lies in it is
+            unknown, so nothing of it may be pruned: ``covers`` says so.
+        folders: The unreadable folders, in the same order.
+    """
+
+    files: tuple[str, ...]
+    unreadable: tuple[MemsearchError, ...] = ()
+    folders: tuple[str, ...] = ()
+
+    def covers(self, path: str) -> bool:
+        """Would the walk have found this path, were it there?"""
+        return not any(path.startswith(folder.rstrip(os.sep) + os.sep) for folder in self.folders)
+
+
+def is_document(path: str) -> bool:
+    """Is this a document by its name? Editors' temporary, lock and backup files are not."""
+    name = re.split(r"[/\\]", path)[-1]
+    return name.lower().endswith(SUFFIXES) and not name.startswith((".", "~", "#"))
+
+
+def kind_of(source: str, *, archived: bool = False) -> Kind:
+    """What a document holds, by its name and folder.
+
+    Args:
+        source: Path of the document.
+        archived: It lies in the archive of its memory, wherever that is.
+    """
+    parts = re.split(r"[/\\]", source)
+    if archived or any(pair == (".memsearch", "archive") for pair in pairwise(parts)):
+        return "archive"
+    if journal_day(parts[-1]):
+        return "entry"
+    return "digest" if _DIGEST.fullmatch(parts[-1]) else "note"
+
+
+def read_document(path: str) -> str:
+    """A document's text: UTF-8 with replacement, without BOM, lines ended by ``\\n``.
+
+    Line numbers stay those of the file: only ``\\r\\n`` becomes ``\\n``.
+
+    Raises:
+        MemsearchError: ``PERMISSION``, or ``BAD_FILE`` when it is gone, no regular file or
+            larger than ``MAX_DOCUMENT_BYTES``.
+    """
+    return load_document(path).text
+
+
+def load_document(path: str) -> Document:
+    """A document with its state and hash, all of one moment.
+
+    Raises:
+        MemsearchError: as ``read_document``.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        # O_NONBLOCK: opening a pipe that is called x.md would wait for its writer.
+        descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise MemsearchError(f"{path} is not a regular file", kind=ErrorClass.BAD_FILE)
+            data = file.read(MAX_DOCUMENT_BYTES + 1)
+    except OSError as exc:
+        raise _error(exc, path) from exc
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise MemsearchError(
+            f"{path} is larger than {MAX_DOCUMENT_BYTES // 1024 // 1024} MB",
+            kind=ErrorClass.BAD_FILE,
+            hint="split it, or leave it out with indexing.exclude",
+        )
+    text, damaged = decode(data)
+    return Document(text, _state(status), hashlib.sha256(data).hexdigest(), damaged)
+
+
+def decode(data: bytes) -> tuple[str, bool]:
+    """A file's bytes as text, and whether they were broken."""
+    try:
+        text, damaged = data.decode("utf-8"), False
+    except UnicodeDecodeError:
+        text, damaged = data.decode("utf-8", "replace"), True
+    return text.removeprefix("\ufeff").replace("\r\n", "\n"), damaged
+
+
+def file_state(path: str) -> FileState:
+    """A file's modification time and size.
+
+    Raises:
+        MemsearchError: ``BAD_FILE`` when it is gone, ``PERMISSION``.
+    """
+    try:
+        return _state(Path(path).stat())
+    except OSError as exc:
+        raise _error(exc, path) from exc
+
+
+def walk(paths: Iterable[str], ignore: Sequence[str] = ()) -> Walk:
+    """The documents that paths name: files themselves, and all that lies in folders.
+
+    Hidden folders below a named one are left out, but a named folder may be hidden itself
+    (``.memsearch/memory``). Links below a named folder are not followed: what they point to
+    inside it is found by its own path, and the rest was not named. Files that vanish while
+    it runs are no error.
+
+    Args:
+        paths: Files and folders; relative ones are taken from the current folder.
+        ignore: Globs with ``/``, compared with the path below the named folder and with each
+            name in it: ``drafts``, ``*.tmp.md``, ``docs/old/*``.
+
+    Raises:
+        MemsearchError: ``BAD_FILE`` when a named path is missing or no document,
+            ``PERMISSION`` when it cannot be reached.
+    """
+    files: set[str] = set()
+    faults: dict[str, MemsearchError] = {}
+    for named in paths:
+        root = os.path.abspath(named)  # as named, links not resolved
+        try:
+            mode = Path(root).stat().st_mode
+        except OSError as exc:
+            raise _error(exc, named) from exc
+        if stat.S_ISDIR(mode):
+            files.update(_below(root, ignore, faults))
+        elif is_document(root) and stat.S_ISREG(mode):
+            files.add(root)
+        else:
+            raise MemsearchError(
+                f"{named} is not a Markdown file",
+                kind=ErrorClass.BAD_FILE,
+                hint=f"name a folder, or a file that ends with {' or '.join(SUFFIXES)}",
+            )
+    return Walk(tuple(sorted(files)), tuple(faults.values()), tuple(faults))
+
+
+def _below(root: str, ignore: Sequence[str], faults: dict[str, MemsearchError]) -> Iterable[str]:
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as listing:
+                entries = list(listing)
+        except FileNotFoundError:
+            continue
+        except OSError as exc:
+            faults[folder] = _error(exc, folder)
+            continue
+        for entry in entries:
+            if _ignored(entry.path[len(root.rstrip(os.sep)) + 1 :], ignore):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if not entry.name.startswith(".") and entry.name not in SKIPPED_FOLDERS:
+                    waiting.append(entry.path)
+            elif entry.is_file(follow_symlinks=False) and is_document(entry.name):
+                yield entry.path
+
+
+def _ignored(path: str, patterns: Sequence[str]) -> bool:
+    path = path.replace(os.sep, "/")
+    name = path.rpartition("/")[2]
+    return any(
+        fnmatchcase(path, pattern) or fnmatchcase(name, pattern)
+        for pattern in (given.rstrip("/") for given in patterns)
+    )
+
+
+def _state(status: os.stat_result) -> FileState:
+    return FileState(status.st_mtime_ns, status.st_size)
+
+
+def _error(exc: OSError, path: str) -> MemsearchError:
+    kind = ErrorClass.PERMISSION if isinstance(exc, PermissionError) else ErrorClass.BAD_FILE
+    return MemsearchError(f"cannot read {path}: {exc.strerror or exc}", kind=kind)
