@@ -15,6 +15,13 @@ from typing import Any
 #: Seconds within which a server must have answered the first call.
 CONNECT_SECONDS = 8.0
 
+#: A server that is not told otherwise ends connections that ping more often than this, and
+#: those that ping without a call; pymilvus pings every 10 s.
+_CHANNEL = {
+    "grpc.keepalive_time_ms": 300_000,
+    "grpc.keepalive_permit_without_calls": False,
+}
+
 #: First version of the server that has BM25 functions.
 _BM25_SINCE = (2, 5)
 
@@ -28,7 +35,7 @@ def import_pymilvus() -> Any:
     the environment, print gRPC's log to the terminal, send its own log there, and, by
     configuring ``logging``, close the log handlers that the process already has.
 
-    What the two libraries log is not passed on: their errors reach us as exceptions, with
+    What the three libraries log is not passed on: their errors reach us as exceptions, with
     tracebacks that may quote stored text. ``LiteServer.notes`` collects what Milvus Lite only
     logs.
     """
@@ -40,7 +47,7 @@ def import_pymilvus() -> Any:
                 _no_logging_setup(),
             ):
                 import pymilvus  # noqa: F401
-            for name in ("pymilvus", "milvus_lite"):
+            for name in ("pymilvus", "milvus_lite", "grpc"):
                 logger = logging.getLogger(name)
                 logger.addHandler(logging.NullHandler())
                 logger.propagate = False
@@ -60,7 +67,11 @@ def connect(uri: str, token: str, timeout: float) -> Any:
     """
     pymilvus = import_pymilvus()
     return pymilvus.MilvusClient(
-        uri, token=token, timeout=min(timeout, CONNECT_SECONDS), dedicated=True
+        uri,
+        token=token,
+        timeout=min(timeout, CONNECT_SECONDS),
+        dedicated=True,
+        grpc_options=_CHANNEL,
     )
 
 

@@ -101,8 +101,12 @@ def classify(error: BaseException, uri: str) -> MemsearchError:
             return part
     decide = _server_class if is_server(uri) else _lite_class
     kinds = [kind for part in _chain(error) if (kind := decide(part)) is not None]
-    # A cause says more than what was made of it: "Fail connecting" hides a wrong token.
-    kind = kinds[-1] if kinds else ErrorClass.BUG
+    if not kinds:
+        kind = ErrorClass.BUG
+    elif is_server(uri):
+        kind = kinds[-1]  # what gRPC said: "Fail connecting" also hides a wrong token
+    else:
+        kind = kinds[0]  # what Lite made of a bare error of the system
     return _describe(kind, error, uri)
 
 
@@ -136,6 +140,8 @@ def _server_class(error: BaseException) -> ErrorClass | None:
         return ErrorClass.NETWORK
     code = getattr(error, "code", None)
     words = str(getattr(error, "message", "") or error).lower()
+    if "fail connecting" in words:
+        return ErrorClass.NETWORK
     if "timeout" in words or "deadline" in words:
         return ErrorClass.TIMEOUT
     if "auth" in words and ("fail" in words or "denied" in words):
@@ -188,7 +194,9 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     while part is not None and id(part) not in seen:
         seen.add(id(part))
         yield part
-        part = part.__cause__ or part.__context__
+        # pymilvus raises its errors again "from" themselves, which leaves only the context.
+        cause = part.__cause__
+        part = part.__context__ if cause is None or id(cause) in seen else cause
 
 
 def _describe(kind: ErrorClass, error: BaseException, uri: str) -> MemsearchError:

@@ -15,7 +15,6 @@ import os
 import re
 import shutil
 import tempfile
-import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -72,6 +71,8 @@ class LiteServer:
         self.path = path
         self._notes: deque[str] = deque(maxlen=_MAX_NOTES)
         self._handler = _Collector(self._notes)
+        #: Collections that were opened, with what the engine said of lost rows.
+        self._lost: dict[str, str] = {}
         self._private_folder: str | None = None
         logging.getLogger("milvus_lite").addHandler(self._handler)
         try:
@@ -136,11 +137,18 @@ class LiteServer:
             RowsLostError: it opened, but with rows missing.
             Exception: what the engine raises when its files are damaged.
         """
-        before = len(self._handler.losses)
-        opened = self._engine.get_collection(collection)
-        opened.load()
-        if len(self._handler.losses) > before:
-            raise RowsLostError(self._handler.losses[-1])
+        if collection not in self._lost:
+            self._handler.loss = ""
+            opened = self._engine.get_collection(collection)
+            opened.load()
+            self._lost[collection] = self._handler.loss
+        # The engine tells it once, while it reads the files, and works on without the rows.
+        if self._lost[collection]:
+            raise RowsLostError(self._lost[collection])
+
+    def forget(self, collection: str) -> None:
+        """The collection of this name is another one now, or none."""
+        self._lost.pop(collection, None)
 
     def flush(self, collection: str) -> None:
         """Write what is in memory into a file of its own.
@@ -207,20 +215,18 @@ def _fits(path: str) -> bool:
 
 
 class _Collector(logging.Handler):
-    """Keeps the last messages of a logger, and those that tell of lost rows apart."""
+    """Keeps the last messages of a logger, and the last one that tells of lost rows."""
 
     def __init__(self, notes: deque[str]) -> None:
         super().__init__(logging.WARNING)
         self._notes = notes
-        self.losses: list[str] = []
-        self._guard = threading.Lock()
+        self.loss = ""
 
     def emit(self, record: logging.LogRecord) -> None:
         message = " ".join(record.getMessage().split())[:_MAX_NOTE]
-        with self._guard:
-            self._notes.append(message)
-            if _LOSS.search(message):
-                self.losses.append(message)
+        self._notes.append(message)
+        if _LOSS.search(message):
+            self.loss = message
 
 
 def is_older_format(path: str) -> bool:

@@ -19,6 +19,9 @@ VECTOR = "embedding"
 KEYWORDS = "keywords"
 SPARSE = "sparse_vector"
 
+#: How the vectors of a field are compared.
+METRICS = {VECTOR: "COSINE", SPARSE: "BM25"}
+
 #: Property of a collection that holds the index identity, as JSON.
 IDENTITY_PROPERTY = "memsearch.identity"
 
@@ -102,23 +105,29 @@ def build(client: Any, dimension: int, *, bm25: bool) -> Any:
     return schema
 
 
-def indexes(client: Any, *, lite: bool, bm25: bool, uri: str) -> dict[str, Any]:
-    """The index parameters per field.
+def indexes(client: Any, *, bm25: bool, uri: str) -> dict[str, Any]:
+    """The index parameters per field, for a server.
 
-    FLAT compares with every vector, so what is nearest is found for certain. Milvus Lite's
-    AUTOINDEX is HNSW, whose recall falls and whose search parameters Lite ignores. Zilliz Cloud
-    takes nothing but AUTOINDEX.
+    FLAT compares with every vector, so what is nearest is found for certain. Zilliz Cloud takes
+    nothing but AUTOINDEX.
+
+    Milvus Lite gets no index: without one it compares with every vector too. With FLAT it keeps
+    a second copy of the vectors in memory and in a file, and a process killed while it writes
+    that file leaves a collection that cannot be opened again; its AUTOINDEX is HNSW, whose
+    recall falls and whose search parameters it ignores.
     """
-    zilliz = not lite and "zilliz" in uri.lower()
+    zilliz = "zilliz" in uri.lower()
     dense = client.prepare_index_params()
-    dense.add_index(VECTOR, index_type="AUTOINDEX" if zilliz else "FLAT", metric_type="COSINE")
+    dense.add_index(
+        VECTOR, index_type="AUTOINDEX" if zilliz else "FLAT", metric_type=METRICS[VECTOR]
+    )
     if not bm25:
         return {VECTOR: dense}
     sparse = client.prepare_index_params()
     sparse.add_index(
         SPARSE,
         index_type="AUTOINDEX" if zilliz else "SPARSE_INVERTED_INDEX",
-        metric_type="BM25",
+        metric_type=METRICS[SPARSE],
         # The values of our own BM25, so that Lite and a server rank alike.
         params={"bm25_k1": K1, "bm25_b": B},
     )

@@ -396,24 +396,24 @@ class MilvusStore:
         self._refuse_foreign(client, collection)
         if self._milvus.lite is not None:
             self._milvus.lite.open(collection)
-        wanted = schema.indexes(
-            client, lite=self._milvus.is_lite, bm25=self._milvus.bm25, uri=self.uri
-        )
-        there = client.list_indexes(collection, timeout=self._milvus.seconds())
-        for field in wanted.keys() - set(there):
-            if not heal:
-                return None
-            client.create_index(
-                collection,
-                wanted[field],
-                timeout=self._milvus.seconds(writes=True),
-                # Lite has made it when the call returns; waiting takes half a second.
-                sync=not self._milvus.is_lite,
-            )
-        client.load_collection(collection, timeout=self._milvus.seconds(writes=True))
+        elif not self._load(client, collection, heal=heal):
+            return None
         dimension = schema.dimension_of(self._describe(client, collection))
         self._dimensions[collection] = dimension
         return dimension
+
+    def _load(self, client: Any, collection: str, *, heal: bool) -> bool:
+        """Load a server's collection, which needs its indexes for it; whether it has them."""
+        wanted = schema.indexes(client, bm25=self._milvus.bm25, uri=self.uri)
+        there = client.list_indexes(collection, timeout=self._milvus.seconds())
+        for field in wanted.keys() - set(there):
+            if not heal:
+                return False
+            client.create_index(
+                collection, wanted[field], timeout=self._milvus.seconds(writes=True)
+            )
+        client.load_collection(collection, timeout=self._milvus.seconds(writes=True))
+        return True
 
     def _require(self, client: Any, collection: str) -> int:
         dimension = self._look(client, collection, heal=True)
@@ -478,6 +478,8 @@ class MilvusStore:
         self._unflushed.clear()
 
     def _forget(self, collection: str) -> None:
+        if self._milvus.lite is not None:
+            self._milvus.lite.forget(collection)
         self._dimensions.pop(collection, None)
         self._keywords.pop(collection, None)
         self._unflushed.pop(collection, None)
@@ -547,6 +549,7 @@ class MilvusStore:
                 collection,
                 data=[query],
                 anns_field=field,
+                search_params={"metric_type": schema.METRICS[field]},
                 limit=asked,
                 filter=condition,
                 output_fields=schema.HIT_FIELDS,

@@ -49,6 +49,14 @@ def connecting(status: str) -> BaseException:
     return caused(MilvusException(2, "Fail connecting to server, illegal params"), Rpc(status))
 
 
+def raised_again(status: str) -> BaseException:
+    """As pymilvus' decorators do it: from itself, which hides the cause."""
+    error = MilvusException(2, "Fail connecting to server")
+    error.__context__ = Rpc(status)
+    error.__cause__ = error
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -91,6 +99,8 @@ def test_of_milvus_lite(error: BaseException, kind: ErrorClass) -> None:
         (connecting("DEADLINE_EXCEEDED"), ErrorClass.TIMEOUT),
         (connecting("UNAUTHENTICATED"), ErrorClass.CREDENTIALS),
         (connecting("PERMISSION_DENIED"), ErrorClass.CREDENTIALS),
+        (raised_again("DEADLINE_EXCEEDED"), ErrorClass.TIMEOUT),
+        (MilvusException(2, "Fail connecting to server on h:1"), ErrorClass.NETWORK),
         (Rpc("UNAVAILABLE"), ErrorClass.NETWORK),
         (Rpc("DEADLINE_EXCEEDED"), ErrorClass.TIMEOUT),
         (Rpc("RESOURCE_EXHAUSTED"), ErrorClass.RATE_LIMIT),
