@@ -76,8 +76,8 @@ def is_trivial(turn: Turn, agent_texts: Iterable[str] = ()) -> str | None:
     Returns:
         ``empty`` (nobody said or did anything), ``heartbeat``, ``acknowledgement`` (at most
         ``MAX_ACK_COLUMNS`` columns of nothing but such words, no tool, a reply of one line
-        with at most ``MAX_REPLY_COLUMNS`` columns) or ``echo`` (a short message, no tool, and a reply
-        taken from an instruction file).
+        with at most ``MAX_REPLY_COLUMNS`` columns) or ``echo`` (a short message, no tool, and
+        a reply taken from an instruction file).
     """
     asked = "\n".join(item.text for item in turn.items if item.kind == "user").strip()
     said = [item.text.strip() for item in turn.items if item.kind == "assistant"]
