@@ -4,11 +4,15 @@ Hooks inherit the agent's environment. What they start outlives the session (a w
 an agent of its own (a summariser), so it must not carry the session's ids, sockets and
 tokens. What the user configured (keys, endpoints, proxies, cloud logins) has to stay, or an
 agent that works in the terminal would be logged out in the background.
+
+Part of the hook's path: it imports nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # annotations only, never run
+    from collections.abc import Mapping
 
 #: Variables that every agent-independent part of a session sets.
 _SESSION_NAMES = frozenset({"AI_AGENT", "MEMSEARCH_DIR", "MEMSEARCH_INTERNAL"})

@@ -10,30 +10,9 @@ import os
 import sys
 import time
 
+from memsearch.config.agent_env import without_session
 from memsearch.config.paths import Home
 from memsearch.config.worker_lock import LOCK_FD_VARIABLE, backoff_left, stamp_start, take_lock
-
-#: Variables that describe the agent's own session; a worker outlives it and must not keep them.
-_SESSION_PREFIXES = (
-    "CLAUDE_CODE_",
-    "CLAUDE_PLUGIN_",
-    "CODEX_THREAD",
-    "OPENCODE_RUN",
-    "OPENCLAW_SESSION",
-)
-_SESSION_NAMES = frozenset(
-    {"CLAUDECODE", "CLAUDE_PID", "CLAUDE_EFFORT", "CLAUDE_PROJECT_DIR", "MEMSEARCH_DIR", "AI_AGENT"}
-)
-
-
-def worker_environ(environ: dict[str, str]) -> dict[str, str]:
-    """The environment for a worker: the caller's, without what belongs to an agent's session."""
-    return {
-        name: value
-        for name, value in environ.items()
-        if name not in _SESSION_NAMES and not name.startswith(_SESSION_PREFIXES)
-    }
-
 
 def start_worker(home: Home, environ: dict[str, str]) -> int | None:
     """Start the worker of this home unless one lives.
@@ -57,7 +36,7 @@ def start_worker(home: Home, environ: dict[str, str]) -> int | None:
             return None
         stamp_start(home, now)
         os.set_inheritable(fd, True)
-        environ = worker_environ(environ)
+        environ = without_session(environ)
         environ[LOCK_FD_VARIABLE] = str(fd)
         environ["MEMSEARCH_HOME"] = home.root
         # -P keeps the agent's working directory off sys.path: a project may hold a folder

@@ -15,11 +15,12 @@ EXPECTED_OUTPUT_TOKENS = 500
 class StoppedError(MemsearchError):
     """The worker shuts down: the call was ended, and the turn is to be given back as it was.
 
-    It is no failure of the provider and no attempt.
+    It is no failure of the provider and no attempt. Its class is ``TIMEOUT``, which the
+    engine passes over while it stops.
     """
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what} was ended because the worker stops", kind=ErrorClass.BUSY)
+        super().__init__(f"{what} was ended because the worker stops", kind=ErrorClass.TIMEOUT)
 
 
 def timed_out(what: str, seconds: float) -> MemsearchError:
