@@ -393,7 +393,9 @@ class _Fold:
     ) -> None:
         key = text_of(block.get("tool_use_id"))
         if not run.steps.result(key, output, failed=failed, left_out=left_out):
+            # Of a call that lies before the part that is read, or that was copied.
             count("result without its call", self.unknown)
+            return
         run.last = "tool"
         run.ended = False
         run.settle()
@@ -604,6 +606,8 @@ class _Fold:
         # An image is named in the attachment and not in the queue.
         key = " ".join(said.words.replace("[image]", " ").split())
         before = max(heard[key] for heard in run.queued.values())
+        if len(run.queued[way]) > _MAX_QUEUE:
+            run.queued[way].clear()
         run.queued[way][key] += 1
         if run.queued[way][key] <= before:
             return None

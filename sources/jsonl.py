@@ -262,9 +262,10 @@ class JsonlSource(ABC):
             elif opening.id == included or recent:
                 pass
             elif hooked is None:
-                older.add(opening.id)
-                if give_up is not None and len(older) >= give_up:
-                    break
+                if give_up is not None:
+                    older.add(opening.id)
+                    if len(older) >= give_up:
+                        break
                 continue
             elif before > 0:
                 before -= 1
@@ -375,7 +376,10 @@ def _changed_at(file: BinaryIO) -> datetime:
 
 
 def _weight(turn: Turn) -> int:
-    return sum(len(item.text) + len(item.output) + len(item.name) + 100 for item in turn.items)
+    """Characters of a turn in memory, what holds them included."""
+    return 500 + sum(
+        len(item.text) + len(item.output) + len(item.name) + 100 for item in turn.items
+    )
 
 
 def _batches(records: _Records, fold: Fold) -> Iterator[list[Turn]]:

@@ -456,6 +456,88 @@ def test_a_local_command_does_not_end_the_turn_that_goes_on(transcript: Transcri
     assert t.read().resume == 0
 
 
+def test_a_commands_own_id_is_no_alias_of_the_turn_before(transcript: Transcript) -> None:
+    t = transcript
+    caveat = "<local-command-caveat>x</local-command-caveat>"
+    command = COMMAND.format("review") + "<command-args>it</command-args>"
+    t.write(
+        t.user("work", "p1"),
+        t.answer("done"),
+        t.user(caveat, "p2", isMeta=True),
+        t.user(command, "p2"),
+        t.answer("reviewed"),
+    )
+    assert [(turn.id, turn.aliases) for turn in t.read().turns] == [("p1", ()), ("p2", ())]
+
+
+def test_a_command_that_only_the_system_answers_names_the_turn_before(
+    transcript: Transcript,
+) -> None:
+    t = transcript
+    t.write(
+        t.user("work", "p1"),
+        t.answer("done"),
+        t.user(COMMAND.format("cost"), "p2"),
+        t.system("local_command", content="<local-command-stdout>$1</local-command-stdout>"),
+    )
+    assert [(turn.id, turn.aliases) for turn in t.read().turns] == [("p1", ("p2",))]
+
+
+def test_a_task_that_ends_after_a_command_is_not_the_commands_answer(
+    transcript: Transcript,
+) -> None:
+    t = transcript
+    t.write(
+        t.user("work", "p1"),
+        t.answer("started it in the background"),
+        t.user(COMMAND.format("exit"), "p2"),
+        t.user("<task-notification>x</task-notification>", "p3"),
+        t.answer("it has ended"),
+    )
+    (turn,) = t.read().turns
+    assert (turn.id, turn.aliases) == ("p1", ("p2", "p3"))
+    assert steps(turn)[-1] == ("assistant", "it has ended")
+
+
+def test_a_result_that_is_waited_for_is_not_a_commands_answer(transcript: Transcript) -> None:
+    t = transcript
+    t.write(
+        t.user("work", "p1"),
+        t.call("c1", command="make"),
+        t.user(COMMAND.format("status"), "p2"),
+        t.result("c1", "built"),
+        t.system("local_command", content="<local-command-stdout>fine</local-command-stdout>"),
+        t.answer("done"),
+    )
+    (turn,) = t.read().turns
+    assert [item.output for item in turn.items] == ["", "built", ""]
+
+
+def test_a_second_record_of_one_prompt(transcript: Transcript) -> None:
+    t = transcript
+    t.write(
+        t.user("before", "p1"),
+        t.user("first half", "p2"),
+        t.user("second half", "p2"),
+        t.answer("done"),
+    )
+    for start in (0, None):
+        reading = t.read("p2", start=start, not_before=datetime(2099, 1, 1, tzinfo=UTC))
+        assert [said(turn) for turn in reading.turns] == [["first half", "second half"]]
+
+
+def test_a_local_command_since_then_is_in_the_tail(transcript: Transcript) -> None:
+    t = transcript
+    t.write(
+        t.user("long ago", "p0", timestamp="2020-01-01T00:00:00Z"),
+        t.user(COMMAND.format("model") + "<command-args>opus</command-args>", "p1"),
+        t.system("local_command", content="<local-command-stdout>set</local-command-stdout>"),
+        t.user("work", "p2"),
+    )
+    reading = t.read("p2", start=None, not_before=datetime(2026, 1, 1, tzinfo=UTC))
+    assert words(reading) == ["/model opus", "work"]
+
+
 def test_a_shell_line_of_the_users_own_is_no_turn(transcript: Transcript) -> None:
     t = transcript
     t.write(
@@ -869,6 +951,12 @@ def test_results_find_their_calls(transcript: Transcript) -> None:
     assert reading.unknown == {"result without its call": 1}
 
 
+def test_a_stray_result_does_not_open_a_turn_again(transcript: Transcript) -> None:
+    t = transcript
+    t.write(t.user("go", "p1"), t.answer("done"), t.result("c1", "late"))
+    assert t.read().turns[0].state == "finished"
+
+
 def test_what_a_server_ran(transcript: Transcript) -> None:
     t = transcript
     t.write(
@@ -934,7 +1022,7 @@ def test_a_reading_is_bounded_and_goes_on(
         start = reading.resume
         if not reading.more:
             break
-    assert len(parts) == 4
+    assert len(parts) == 5
     assert tuple(turn for part in parts for turn in part.turns) == whole.turns
     assert whole.resume == parts[-1].resume
 
@@ -950,10 +1038,10 @@ def test_the_hooked_turn_is_never_left_out(
     reading = t.read(wanted, start=None, not_before=datetime(2020, 1, 1, tzinfo=UTC))
     hooked = wanted or "p19"
     ids = [turn.id for turn in reading.turns]
-    assert ids == whole[:5] + ([] if hooked in whole[:5] else [hooked])
+    assert ids == whole[:4] + ([] if hooked in whole[:4] else [hooked])
     assert reading.more
     rest = t.read(start=reading.resume)
-    assert rest.turns[0].id == whole[5]
+    assert rest.turns[0].id == whole[4]
 
 
 # Time and place ----------------------------------------------------------------------------
@@ -978,7 +1066,11 @@ def test_times(transcript: Transcript, stamp: object, expected: datetime) -> Non
 
 
 @pytest.mark.parametrize(
-    "stamp", [None, "", "yesterday", [], {}, True, 1e300, -1e300, float("nan"), "9999-99-99"]
+    "stamp",
+    [
+        *(None, "", "yesterday", [], {}, True, 0, 1e300, -1e300, float("nan"), "9999-99-99"),
+        *("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"),
+    ],
 )
 def test_a_time_that_is_none_is_taken_from_what_follows(
     transcript: Transcript, stamp: object
@@ -1068,6 +1160,15 @@ def test_garbage_is_counted(transcript: Transcript) -> None:
     reading = t.read()
     assert words(reading) == ["one", "bad � utf-8"]
     assert reading.skipped == {"not JSON": 2, "not an object": 1}
+
+
+def test_what_is_broken_for_good_is_not_read_again(transcript: Transcript) -> None:
+    path = transcript.write(b"garbage", b"garbage", {"type": "mode"}, b"garbage", b"\n")
+    reading = transcript.read()
+    assert (reading.resume, reading.skipped) == (path.stat().st_size, {"not JSON": 3})
+    path = transcript.write({"type": "mode"}, b"garbage", b"garbage", end=b"")
+    reading = transcript.read()
+    assert (reading.resume, reading.torn) == (path.stat().st_size - len("garbage"), True)
 
 
 def test_the_empty_file(transcript: Transcript) -> None:

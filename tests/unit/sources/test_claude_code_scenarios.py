@@ -160,6 +160,8 @@ def test_nothing_is_said_twice_and_nothing_private_at_all(
     turns = t.read().turns
     ids = [turn.id for turn in turns]
     texts = [item.text for turn in turns for item in turn.items if item.kind == "user"]
+    names = [name for turn in turns for name in (turn.id, *turn.aliases)]
+    assert len(names) == len(set(names))
     assert len(ids) == len(set(ids))
     assert len(texts) == len(set(texts))
     assert "Falcon" not in repr(turns)
