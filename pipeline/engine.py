@@ -64,6 +64,7 @@ class Engine:
         self.damaged = threading.Event()
         self.budget = Budget(log)
         self._guard = threading.Lock()
+        self._users = 0
         self._running: set[tuple[str, str]] = set()
         self._again: set[tuple[str, str]] = set()
         self._settings: dict[str, tuple[float, tuple[object, ...], Settings]] = {}
@@ -285,7 +286,12 @@ class Engine:
 
         with self._parts_lock:
             if self._cache is None:
-                self._cache = EmbeddingCache(self.home.embeddings_db)
+                self._cache = EmbeddingCache(
+                    self.home.embeddings_db,
+                    on_damage=lambda damage: self.note(
+                        "embedding_cache_damaged", level="warning", damage=str(damage)
+                    ),
+                )
             return self._cache
 
     def part(self, key: object, make: Callable[[], Any]) -> Any:
@@ -294,6 +300,23 @@ class Engine:
             if key not in self._summarizers:
                 self._summarizers[key] = make()
             return self._summarizers[key]
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """While a request runs: nothing it may be using is let go."""
+        with self._guard:
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._users -= 1
+                self.asked = self.used = time.monotonic()
+
+    def is_idle(self) -> bool:
+        """Whether neither a stage nor a request runs."""
+        with self._guard:
+            return not self._running and not self._users
 
     def let_go(self) -> None:
         """Close the store, the model and the cache; they open again when they are needed."""

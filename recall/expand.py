@@ -19,6 +19,7 @@ from memsearch.sinks.anchors import anchors_in
 from memsearch.sinks.chunker import chunk_document
 from memsearch.sinks.documents import read_document
 from memsearch.sinks.ids import content_hash
+from memsearch.sinks.journal_format import journal_day
 from memsearch.sinks.sections import sections
 from memsearch.sinks.types import Anchor, Chunk, Hit, Section
 
@@ -251,7 +252,8 @@ def _place(
         archived=document.archived,
     )
     line, moved = locate(hit, chunks)
-    found = section_at(sections(text), line) if line else None
+    is_journal = journal_day(os.path.basename(path)) is not None
+    found = section_at(sections(text, journal=is_journal), line) if line else None
     if found is None:
         raise MemsearchError(
             f"The text of this chunk is no longer in {path}",

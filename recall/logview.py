@@ -105,6 +105,33 @@ def read(path: str, collections: tuple[str, ...] | None) -> LogView:
         raise _unreadable(path, error) from error
 
 
+def captured_from(path: str, transcript: str) -> str:
+    """The agent whose transcript this machine's own log has captured turns from, else "".
+
+    Args:
+        path: ``state.db``.
+        transcript: Real path of a transcript or database.
+
+    Raises:
+        MemsearchError: As ``read``.
+    """
+    if not os.path.exists(path):
+        return ""
+
+    def take(db: sqlite3.Connection) -> str:
+        row = db.execute(
+            "SELECT platform FROM transcripts WHERE path = ?", (transcript,)
+        ).fetchone()
+        return str(row[0]) if row else ""
+
+    try:
+        return _with_connection(path, take)
+    except sqlite3.OperationalError:
+        return ""  # nothing was folded yet
+    except sqlite3.Error as error:
+        raise _unreadable(path, error) from error
+
+
 def _with_connection(path: str, take: Callable[[sqlite3.Connection], T]) -> T:
     address = "file:" + quote(os.fsencode(os.path.abspath(path)))
     if _has_frames(path + "-wal"):

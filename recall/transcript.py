@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import untilde, user_home
+from memsearch.recall import logview
 from memsearch.recall.expand import expand, is_id
 from memsearch.recall.requests import MAX_CONTEXT, number_of, text_of
 from memsearch.recall.scope import Setting, setting_of
@@ -98,8 +99,8 @@ def find(target: str, where: Setting, access: Access, *, session: str, turn: str
         return _of_chunk(target, where, access, session=session, turn=turn)
     anchor = parse_anchor(target)
     if anchor is not None and anchor.path:
-        return _of_anchor(anchor, where, session=session, turn=turn)
-    return _of_path(target, where, session=session, turn=turn)
+        return _of_anchor(anchor, where, access, session=session, turn=turn)
+    return _of_path(target, where, access, session=session, turn=turn)
 
 
 def _of_chunk(key: str, where: Setting, access: Access, *, session: str, turn: str) -> Place:
@@ -114,7 +115,7 @@ def _of_chunk(key: str, where: Setting, access: Access, *, session: str, turn: s
         )
     wanted = turn or expanded.hit.turn
     chosen = next((item for item in anchors if wanted and item.turn == wanted), anchors[0])
-    place = _of_anchor(chosen, where, session=session, turn=turn)
+    place = _of_anchor(chosen, where, access, session=session, turn=turn)
     notes = expanded.notes
     if len(anchors) > 1 and chosen.turn != wanted:
         turns = ", ".join(item.turn for item in anchors if item.turn)
@@ -122,27 +123,43 @@ def _of_chunk(key: str, where: Setting, access: Access, *, session: str, turn: s
     return Place(place.platform, place.path, place.session, place.turn, notes)
 
 
-def _of_anchor(anchor: Anchor, where: Setting, *, session: str, turn: str) -> Place:
+def _of_anchor(anchor: Anchor, where: Setting, access: Access, *, session: str, turn: str) -> Place:
     if not anchor.platform:
         raise MemsearchError(
             f"The anchor does not tell which agent wrote {anchor.path}",
             kind=ErrorClass.BAD_REQUEST,
             hint="give the path of the transcript instead",
         )
-    roots = get(anchor.platform).roots(where.environ)
-    return Place(
-        anchor.platform,
-        confine(anchor.path, where.environ, roots),
-        session or anchor.session,
-        turn or anchor.turn,
-    )
+    platform, path = _allowed(anchor.path, where, access, anchor.platform)
+    return Place(platform, path, session or anchor.session, turn or anchor.turn)
 
 
-def _of_path(target: str, where: Setting, *, session: str, turn: str) -> Place:
+def _of_path(target: str, where: Setting, access: Access, *, session: str, turn: str) -> Place:
     path = os.path.join(where.cwd, untilde(target, user_home(where.environ)))
-    real = confine(path, where.environ)
-    for platform in platforms():
-        roots = [os.path.realpath(root) for root in get(platform).roots(where.environ)]
-        if any(real.startswith(root.rstrip("/") + "/") for root in roots):
-            return Place(platform, real, session, turn)
+    platform, real = _allowed(path, where, access)
+    return Place(platform, real, session, turn)
+
+
+def _allowed(path: str, where: Setting, access: Access, platform: str = "") -> tuple[str, str]:
+    """The agent and the real path of a transcript that may be read.
+
+    It lies under a folder where agents keep theirs; or this machine's own log captured turns
+    from it, since a hook named it (an agent with a home elsewhere). What an anchor in a
+    cloned repository says is neither.
+
+    Raises:
+        MemsearchError: ``PERMISSION``; nothing of the file is told.
+    """
+    full = untilde(path, user_home(where.environ))
+    if os.path.isabs(full) and "\x00" not in full:
+        real = os.path.realpath(full)
+        known = logview.captured_from(access.home.state_db, real)
+        if known and platform in ("", known):
+            return known, real
+    roots = get(platform).roots(where.environ) if platform else None
+    real = confine(path, where.environ, roots)
+    for name in (platform,) if platform else platforms():
+        folders = [os.path.realpath(root) for root in get(name).roots(where.environ)]
+        if any(real.startswith(folder.rstrip("/") + "/") for folder in folders):
+            return name, real
     raise AssertionError("confine lets only known roots through")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Vectors: TypeAlias = npt.NDArray[np.float32]
+else:
+    Vectors = Any  # numpy costs 0.1 s to import, and journals are read without it
 
 Kind = Literal["entry", "note", "digest", "archive"]
-Vectors = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ def own_environment(
     (folder / "user").mkdir()
     monkeypatch.setenv("HOME", str(folder / "user"))
     monkeypatch.setenv("MEMSEARCH_HOME", str(folder / "home"))
+    # A search starts a worker for the next one; tests that want one say so.
+    monkeypatch.setenv("MEMSEARCH_WORKERS__AUTOSTART", "false")
 
 
 @pytest.fixture(scope="session")

@@ -63,7 +63,7 @@ def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict
     named = [path for path in paths if os.path.isdir(path)]
     gone_by_name = {path for path in paths if not os.path.exists(path) and is_document(path)}
     found = walk([path for path in paths if path not in gone_by_name], ignore)
-    seen = list(found.files)
+    seen = [os.path.realpath(path) if os.path.islink(path) else path for path in found.files]
     # Only what lies in a folder that was named is looked for among what is gone.
     gone = [
         row["path"]

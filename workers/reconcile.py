@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from typing import TYPE_CHECKING
 
 from memsearch.config.project import Project, source_of
@@ -41,9 +42,13 @@ def reconcile(engine: Engine) -> int:
 def reconcile_project(engine: Engine, project: Project) -> int:
     """The same for one project: its memory folder, its archive, and what was indexed by name."""
     found: set[str] = set()
+    ignore = engine.settings(project.root).indexing.exclude
     for folder in (project.memory_dir, project.archive_dir):
         if os.path.isdir(folder):
-            found.update(walk([folder]).files)
+            walked = walk([folder], ignore)
+            found.update(walked.files)
+            for error in walked.unreadable:
+                engine.note("folder_unreadable", level="warning", error=error.message)
     known = {
         row["path"]
         for row in engine.log.rows(
@@ -84,8 +89,13 @@ def send_changed(
         source = source_of(project, path)
         row = rows.get(document_stream(project.collection, source))
         try:
-            status = os.stat(path)
+            status = os.lstat(path)
+            gone = stat.S_ISLNK(status.st_mode)
+        except PermissionError:
+            continue  # what cannot be looked at is not taken for gone
         except OSError:
+            gone = True
+        if gone:
             if row is not None and row["state"] in ("done", "dead"):
                 changed.append((source, path))
             continue

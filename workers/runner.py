@@ -241,7 +241,7 @@ class Worker:
             self._release_budget(engine)
             idle = engine.settings().workers.model_idle_minutes * 60
             unused = time.monotonic() - max(engine.used, engine.asked)
-            if idle > 0 and unused > idle and not engine.running():
+            if idle > 0 and unused > idle and engine.is_idle():
                 engine.let_go()
                 engine.used = time.monotonic()
         except MemsearchError as error:

@@ -147,7 +147,8 @@ class Service:
         if engine.stop.is_set():
             return JSONResponse({"error": "the worker ends"}, status_code=503)
         try:
-            answer = self._dispatch(operation, request)
+            with engine.in_use():
+                answer = self._dispatch(operation, request)
         except MemsearchError as error:
             engine.note("request_failed", level="warning", operation=operation, kind=error.kind)
             return _refusal(error)

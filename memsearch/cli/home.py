@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from memsearch.cli import output
@@ -58,6 +59,20 @@ def start_worker(home: Home) -> int | None:
             kind=ErrorClass.PERMISSION,
             hint="memsearch workers --foreground shows why",
         ) from error
+
+
+def start_for_next_time(home: Home, environ: Mapping[str, str]) -> None:
+    """Start a worker that will answer the next question at once, if there is a log to work on.
+
+    A worker that cannot be started is no fault of a question that has been answered.
+    """
+    from memsearch.hooks.enqueue import autostart
+
+    if not os.path.exists(home.state_db) or worker_lock.is_held(home):
+        return
+    if autostart(home, dict(environ)):
+        with contextlib.suppress(MemsearchError):
+            start_worker(home)
 
 
 def stop_worker(home: Home) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from memsearch.cli import output
+from memsearch.cli.home import start_for_next_time
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home
 from memsearch.config.project import working_folder
@@ -237,7 +238,10 @@ def list_entries(full: bool, as_json: bool, project: str | None, **narrowed: Any
 def _ask(operation: str, request: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
     from memsearch.recall.backend import answer
 
-    return answer(operation, request, Home.from_env(environ), environ)
+    home = Home.from_env(environ)
+    found = answer(operation, request, home, environ)
+    start_for_next_time(home, environ)
+    return found
 
 
 def _where(project: str | None) -> tuple[str, dict[str, str]]:

@@ -76,7 +76,7 @@ def capture(engine: Engine, stream: str) -> None:
                     EventType.HOOK_CAPTURED,
                     {
                         "platform": data["platform"],
-                        "path": data.get("path"),
+                        "path": os.path.realpath(data["path"]) if data.get("path") else None,
                         "inode": found.inode,
                         "resume": found.resume,
                         "captured": captured,
@@ -165,7 +165,9 @@ def read(engine: Engine, pointer: Pointer, inode: int) -> Reading:
     """Read on from where the last look ended; from the tail where that does not hold the turn."""
     source = registry.get(pointer.platform)
     not_before = first_hook(engine, pointer.platform)
-    known = engine.log.row("SELECT * FROM transcripts WHERE path = ?", (pointer.path,))
+    known = engine.log.row(
+        "SELECT * FROM transcripts WHERE path = ?", (os.path.realpath(pointer.path),)
+    )
     if known is not None and known["inode"] == inode:
         reading = source.read(
             pointer, start=known["resume"], not_before=not_before, is_ours=is_ours

@@ -46,7 +46,9 @@ def load(engine: Engine, row: sqlite3.Row) -> Document:
         MemsearchError: ``BAD_FILE`` or ``PERMISSION``.
     """
     path = row["path"]
-    if not os.path.exists(path):
+    # A link is no document of its own: a pulled repository could put one in the place of an
+    # indexed file, to something that was never meant to be searched.
+    if os.path.islink(path) or not os.path.exists(path):
         return MISSING
     document = load_document(path)
     chunking = engine.settings(row["project"]).chunking

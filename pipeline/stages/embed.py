@@ -80,7 +80,7 @@ def embed_texts(engine: Engine, documents: list[Document]) -> int:
     if not texts:
         return 0
     embedder, cache = engine.embedder(), engine.cache()
-    known = cache.known(embedder.model, list(texts))
+    known = cache.known(embedder.model, list(texts), dimension=embedder.dimension)
     todo = [name for name in texts if name not in known]
     step = embedder.batch_size * BATCHES_A_STEP
     for start in range(0, len(todo), step):

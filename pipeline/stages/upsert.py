@@ -61,7 +61,9 @@ def _upsert_document(engine: Engine, row: sqlite3.Row) -> None:
     embedder, store = engine.embedder(), engine.store()
     collection, source = row["collection"], row["source"]
     vectors = engine.cache().get_many(
-        embedder.model, [chunk.content_hash for chunk in document.chunks]
+        embedder.model,
+        [chunk.content_hash for chunk in document.chunks],
+        dimension=embedder.dimension,
     )
     if any(chunk.content_hash not in vectors for chunk in document.chunks):
         with engine.commit(row) as tx:
