@@ -13,6 +13,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from memsearch.config.errors import ErrorClass, MemsearchError
@@ -43,8 +44,9 @@ MAX_HITS = 16_384
 #: Rows in one page of a whole collection, on a server.
 PAGE_ROWS = 2000
 
-#: Best hits of the keyword leg that are looked up with the filter before all rows are.
-FIRST_LOOK = 256
+#: How many of the best hits of the keyword leg, in limits, are tried on the filter, one group
+#: after the other, before all rows are.
+LOOKS = (2, 16)
 
 #: Endings of the collections that stand beside one while it is built anew and swapped.
 NEXT, PREVIOUS = "__next", "__prev"
@@ -420,7 +422,7 @@ class MilvusStore:
         if dimension is None:
             raise MemsearchError(
                 f"there is no collection {collection}",
-                kind=ErrorClass.BAD_REQUEST,
+                kind=ErrorClass.SERVER,  # dropped since it was made: another try makes it again
                 hint="`memsearch index` makes it",
             )
         return dimension
@@ -577,16 +579,22 @@ class MilvusStore:
                 index.put(row[schema.ID], row[schema.KEYWORDS])
             self._keywords[collection] = index
         ranked = index.search(keywords)
-        scores = dict(ranked)
-        first = [key for key, _ in ranked[: max(limit, FIRST_LOOK)]]
-        rows = self._rows(client, collection, first, condition)
-        if len(rows) < limit and len(ranked) > len(first):
+        rows: dict[str, dict[str, Any]] = {}
+        tried = 0
+        for look in LOOKS:
+            group = [key for key, _ in ranked[tried : limit * look]]
+            tried += len(group)
+            rows |= self._rows(client, collection, group, condition)
+            if len(rows) >= limit or tried == len(ranked):
+                break
+        else:
             # The filter lets few pass: ask which rows it does let pass.
             there = self._scan(client, collection, condition, [schema.ID])
             passing = {row[schema.ID] for row in there}
             best = [key for key, _ in ranked if key in passing][:limit]
             rows = self._rows(client, collection, best, "")
-        return [schema.hit(key, scores[key], rows[key]) for key in scores if key in rows][:limit]
+        hits = ((key, score) for key, score in ranked if key in rows)
+        return [schema.hit(key, score, rows[key]) for key, score in islice(hits, limit)]
 
     def _rows(
         self, client: Any, collection: str, keys: list[str], condition: str
@@ -640,9 +648,9 @@ def open_store(
     """The store that the settings name. Nothing is opened before the first call.
 
     Raises:
-        MemsearchError: ``CONFIG`` when the token cannot be resolved.
+        MemsearchError: ``CREDENTIALS`` when the token cannot be resolved.
     """
-    from memsearch.config.settings import resolve_secret
+    from memsearch.config.credentials import resolve_secret
 
     return MilvusStore(
         index_uri(settings, home, environ),
