@@ -240,8 +240,8 @@ class _Fold:
         return self._command.position if self._command is not None else None
 
     def feed(self, record: Record, offset: int) -> list[Turn]:
-        kind = record.get("type")
-        if not isinstance(kind, str):
+        kind = text_of(record.get("type"))
+        if not kind:
             count("(no type)", self.unknown)
             return []
         if kind in _BOOKKEEPING or record.get("isSidechain") or self._is_copy(kind, record):
@@ -312,12 +312,14 @@ class _Fold:
 
     def _open(self, said: Said, record: Record, offset: int, at: datetime | None) -> list[Turn]:
         for run in (self._command, self._current):
-            if run is not None and (said.id == run.id or said.joins):
+            if run is not None and said.id == run.id:
                 self._muted = False
                 run.say(said)
                 run.is_bare = run.is_bare and said.kind == "bare"
                 return []
         if said.joins:
+            if self._current is not None and not self._muted:
+                self._current.say(said)
             return []
         same = (text_of(record.get("timestamp")), said.words)
         known = said.id in self._begun or (bool(same[0] and same[1]) and same in self._begun)

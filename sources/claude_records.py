@@ -191,7 +191,7 @@ def _between(text: str, begin: str, end: str) -> str:
 
 def _words(raw: str) -> tuple[str, bool]:
     """The user's words in a text, and whether some were private."""
-    words, private = strip_private(strip_injected(well_formed(raw)))
+    words, private = strip_private(strip_injected(raw))
     return words.strip(), private
 
 
@@ -222,7 +222,7 @@ def _as_blocks(content: object) -> list[dict[str, Any]]:
 
 
 def text_of(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return well_formed(value) if isinstance(value, str) else ""
 
 
 def time_of(record: Record) -> datetime | None:
@@ -276,7 +276,7 @@ def read_result(block: dict[str, Any], record: Record, *, only: bool) -> tuple[s
 def _persisted(stdout: str, size: object, path: object, failed: bool) -> tuple[str, bool, int]:
     """The beginning of an output that was put aside: its end is not in the transcript."""
     total = size if isinstance(size, int) and not isinstance(size, bool) else len(stdout)
-    where = f"; all of it is in {path[:400]}" if isinstance(path, str) else ""
+    where = f"; all of it is in {text_of(path)[:400]}" if isinstance(path, str) else ""
     room = MAX_OUTPUT_CHARS - len(where) - 80
     left_out = max(0, total - room)
     mark = f"\n… [{left_out} characters left out{where}]"

@@ -1375,6 +1375,7 @@ keys = st.sampled_from(
         "tool_use_id", "is_error", "toolUseResult", "stdout", "timestamp", "isMeta",
         "isSidechain", "operation", "attachment", "prompt", "origin", "kind", "subtype",
         "stop_reason", "model", "isApiErrorMessage", "cwd", "error", "commandMode",
+        "persistedOutputPath",
     ]
 )  # fmt: skip
 anything = st.recursive(
@@ -1403,9 +1404,12 @@ def test_no_content_ever_raises(
     )
     reading = t.read("p1", start=start, not_before=datetime(2020, 1, 1, tzinfo=UTC))
     for turn in reading.turns:
-        repr(turn).encode()  # no half of a surrogate pair is left
+        strings = [turn.id, turn.session, turn.cwd or "", *turn.aliases]
+        strings += [f"{item.text}{item.name}{item.output}" for item in turn.items]
+        "".join(strings).encode()  # no half of a surrogate pair is left
         assert turn.at.tzinfo is not None
         assert turn.private or said(turn)
         assert isinstance(turn.id, str)
+    "".join(reading.unknown).encode()
     assert len({turn.id for turn in reading.turns}) == len(reading.turns)
     assert 0 <= reading.resume <= t.path.stat().st_size
