@@ -107,7 +107,10 @@ def _hook_received(f: _Fold) -> None:
 
 
 def _hook_captured(f: _Fold) -> None:
-    f.set(stage="done", **_DONE)
+    if f.data.get("more"):
+        f.set(stage="capture", **_NEXT)
+    else:
+        f.set(stage="done", **_DONE)
     if f.data.get("path") and f.data.get("resume") is not None:
         f.run(
             "INSERT INTO transcripts{s}(path, platform, inode, resume, updated)"

@@ -24,7 +24,6 @@ from memsearch.sources.builder import Step, TurnBuilder
 from memsearch.sources.claude_records import (
     Said,
     blocks_of,
-    clean,
     is_nobodys,
     plain_text,
     read_result,
@@ -32,6 +31,7 @@ from memsearch.sources.claude_records import (
     text_of,
     time_of,
 )
+from memsearch.sources.cleaning import clean
 from memsearch.sources.jsonl import JsonlSource, Opening, count
 from memsearch.sources.lines import Record
 from memsearch.sources.recent import RecentSet

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from memsearch.sources.base import MAX_OUTPUT_CHARS
 from memsearch.sources.bounds import well_formed
+from memsearch.sources.cleaning import clean
 from memsearch.sources.injected import strip_blocks, strip_injected
 from memsearch.sources.lines import Record
 from memsearch.sources.private import strip_private
@@ -193,11 +194,6 @@ def _words(raw: str) -> tuple[str, bool]:
     """The user's words in a text, and whether some were private."""
     words, private = strip_private(strip_injected(raw))
     return words.strip(), private
-
-
-def clean(text: str) -> str:
-    """Any other text, without what is private or injected."""
-    return strip_private(strip_injected(well_formed(text)))[0]
 
 
 def blocks_of(record: Record) -> list[dict[str, Any]]:

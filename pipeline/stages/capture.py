@@ -22,6 +22,7 @@ from memsearch.pipeline.trivial import is_trivial
 from memsearch.pipeline.turn_codec import dump_turn
 from memsearch.sources import registry
 from memsearch.sources.base import Item, Pointer, Reading, Turn
+from memsearch.sources.cleaning import clean
 
 if TYPE_CHECKING:
     from memsearch.config.project import Project
@@ -43,6 +44,8 @@ class Found:
     inode: int | None = None
     unknown: dict[str, int] = field(default_factory=dict)
     reason: str = ""
+    #: The reading was bounded: the rest is read next, from where it ended.
+    more: bool = False
 
 
 def capture(engine: Engine, stream: str) -> None:
@@ -68,8 +71,11 @@ def capture(engine: Engine, stream: str) -> None:
             if tx is None:
                 return
             captured = _append_new(tx, events)
-            # What the hook carried is in the turn by now, redacted.
-            tx.drop_payload(row["event_id"])
+            if found.more:
+                tx.add_task("capture", stream)
+            else:
+                # What the hook carried is in the turn by now, redacted.
+                tx.drop_payload(row["event_id"])
             tx.append(
                 Event(
                     stream,
@@ -80,6 +86,7 @@ def capture(engine: Engine, stream: str) -> None:
                         "inode": found.inode,
                         "resume": found.resume,
                         "captured": captured,
+                        "more": found.more,
                         "unknown": found.unknown,
                         "reason": found.reason,
                     },
@@ -151,12 +158,15 @@ def look(engine: Engine, data: Mapping[str, Any], message: str | None, last_look
             hint="put it back, then memsearch dead-letter replay",
         ) from error
     turns = list(reading.turns)
-    if ends:
+    if ends and not reading.more:
+        # As the source cleans what it reads, so that the two can be told to be the same.
+        message = clean(message) if message else message
         turns = settle(turns, pointer, message, last_look, known=_known(engine, pointer))
     return Found(
         turns=[turn for turn in turns if turn.state != "open"],
         resume=reading.resume,
         inode=inode,
+        more=reading.more,
         unknown=dict(reading.unknown) | {f"line: {k}": v for k, v in reading.skipped.items()},
     )
 
@@ -238,7 +248,8 @@ def settle(
                 hint="memsearch dead-letter replay looks again",
             )
         raise MemsearchError(f"{pointer.path} does not hold {what} yet", kind=ErrorClass.NOT_YET)
-    whole = turn.state != "open" and (not message or holds(turn, message))
+    # A private turn has no words, and gets none from the payload.
+    whole = turn.private or (turn.state != "open" and (not message or holds(turn, message)))
     if whole or known:
         return turns
     if not last_look:
