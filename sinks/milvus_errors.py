@@ -140,7 +140,7 @@ def _server_class(error: BaseException) -> ErrorClass | None:
         return ErrorClass.NETWORK
     code = getattr(error, "code", None)
     words = str(getattr(error, "message", "") or error).lower()
-    if "fail connecting" in words:
+    if "fail connecting" in words or "closed channel" in words:
         return ErrorClass.NETWORK
     if "timeout" in words or "deadline" in words:
         return ErrorClass.TIMEOUT

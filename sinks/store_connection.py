@@ -21,9 +21,6 @@ WRITE_FACTOR = 3.0
 #: Seconds for a call to Milvus Lite, which is in this process and cannot be out of reach.
 LITE_SECONDS = 600.0
 
-#: Milvus' number for a collection that is not there.
-_COLLECTION_NOT_FOUND = 100
-
 
 class Connection:
     """A client of Milvus for many threads.
@@ -35,8 +32,8 @@ class Connection:
         timeout: Seconds for connecting and for each reading call to a server.
         wait: Seconds to wait for another process to let go of Milvus Lite.
         on_wait: Asked while waiting; True gives up at once.
-        on_change: Called when what was known of the collections holds no more: the connection
-            was closed, or a collection is gone from the server.
+        on_change: Called when what was known of the collections may hold no more: the
+            connection was closed, or a server refused something.
     """
 
     def __init__(
@@ -85,9 +82,9 @@ class Connection:
                 raise
             except Exception as error:
                 known = classify(error, self.uri)
-                if getattr(error, "code", None) == _COLLECTION_NOT_FOUND:
-                    self._on_change()  # dropped by another machine: look again
-                if self.is_lite and writes:
+                if not self.is_lite:
+                    self._on_change()  # another machine may have dropped or swapped: look again
+                elif writes:
                     # A write that failed half-way leaves half a batch in Lite's log, behind
                     # which later ones would not be found again. Closing makes it a new one.
                     with contextlib.suppress(Exception):

@@ -247,6 +247,23 @@ def test_a_collection_built_aside_takes_the_place(store: MilvusStore, name: str)
     store.ensure(name + NEXT, DIM + 1)
     store.swap(name)
     assert store.dimension(name) == DIM + 1
+    store.upsert(name, [row(3, embedding=vector(DIM + 1))])
+    assert found(store.dense(name, vector(DIM + 1), 5, ANY)) == [3]
+
+
+def test_what_another_machine_did_is_seen_after_an_error(server: MilvusStore) -> None:
+    name = next(_names)
+    server.ensure(name, DIM)
+    server.upsert(name, [row(1)])
+    with MilvusStore(server.uri) as other:
+        other.drop(name)
+    with pytest.raises(MemsearchError) as caught:
+        server.dense(name, vector(), 5, ANY)
+    assert caught.value.kind is ErrorClass.SERVER
+    assert server.dense(name, vector(), 5, ANY) == []
+    server.ensure(name, DIM)
+    assert server.counts(name) == {}
+    server.drop(name)
 
 
 @pytest.mark.parametrize(
@@ -764,6 +781,30 @@ def test_any_home_will_do(folder: str, tmp_path: Path) -> None:
         assert os.stat(os.path.dirname(path)).st_mode & 0o077 == 0
     assert not os.path.exists(path)
     assert os.stat(home / "m.db").st_mode & 0o077 == 0
+
+
+def test_reading_writes_nothing(places: tuple[str, str]) -> None:
+    uri, lock = places
+    with MilvusStore(uri, lock_path=lock) as store:
+        store.ensure("memsearch_x", DIM)
+        store.upsert("memsearch_x", [row(n) for n in range(20)])
+        store.delete("memsearch_x", [row(3).chunk_hash])
+
+    def state() -> dict[str, tuple[int, int]]:
+        return {
+            str(path): (path.stat().st_mtime_ns, path.stat().st_size)
+            for path in Path(uri).rglob("*")
+            if path.is_file()
+        }
+
+    before = state()
+    with MilvusStore(uri, lock_path=lock) as store:
+        assert store.keyword("memsearch_x", "nonsense", 5, ANY) == []
+        assert len(store.dense("memsearch_x", vector(), 50, ANY)) == 19
+        assert store.counts("memsearch_x") == {"memory/2026-03-05.md": 19}
+        assert store.dense("memsearch_missing", vector(), 5, ANY) == []
+        assert store.get("memsearch_x", row(3).chunk_hash) is None
+    assert state() == before
 
 
 # -- faults --------------------------------------------------------------------------------

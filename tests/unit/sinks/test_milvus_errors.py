@@ -101,6 +101,8 @@ def test_of_milvus_lite(error: BaseException, kind: ErrorClass) -> None:
         (connecting("PERMISSION_DENIED"), ErrorClass.CREDENTIALS),
         (raised_again("DEADLINE_EXCEEDED"), ErrorClass.TIMEOUT),
         (MilvusException(2, "Fail connecting to server on h:1"), ErrorClass.NETWORK),
+        # The store was closed by another thread.
+        (ValueError("Cannot invoke RPC on closed channel!"), ErrorClass.NETWORK),
         (Rpc("UNAVAILABLE"), ErrorClass.NETWORK),
         (Rpc("DEADLINE_EXCEEDED"), ErrorClass.TIMEOUT),
         (Rpc("RESOURCE_EXHAUSTED"), ErrorClass.RATE_LIMIT),
