@@ -14,6 +14,7 @@ from memsearch.config.agent_env import without_session
 from memsearch.config.paths import Home
 from memsearch.config.worker_lock import LOCK_FD_VARIABLE, backoff_left, stamp_start, take_lock
 
+
 def start_worker(home: Home, environ: dict[str, str]) -> int | None:
     """Start the worker of this home unless one lives.
 

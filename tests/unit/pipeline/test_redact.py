@@ -542,7 +542,7 @@ def test_time_grows_with_the_length_only(piece: str) -> None:
             best = min(best, time.thread_time() - started)
         return best
 
-    small, large = cost(30_000), cost(240_000)
+    small, large = cost(20_000), cost(160_000)
     assert large < max(small, 0.004) * 24
 
 
