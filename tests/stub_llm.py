@@ -54,6 +54,7 @@ import math
 import os
 import re
 import select
+import signal
 import socket
 import sys
 import threading
@@ -758,8 +759,11 @@ def main(argv: list[str]) -> int:
     with StubLLM(port=int(argv[0]), log_dir=argv[1]) as stub:
         stub.order(*argv[2:])
         print(stub.url, flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            threading.Event().wait()
+        ended = threading.Event()
+        # Both, since a shell starts background commands deaf to SIGINT.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: ended.set())
+        ended.wait()
     return 0
 
 
