@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; ``enqueue`` leaves without the interpreter's own clean-up."""
+    """Run the command line; what hooks run leaves without the interpreter's own clean-up."""
     if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
         # LC_ALL=C with UTF-8 mode switched off: no path with Chinese could be opened.
         os.environ["PYTHONUTF8"] = "1"
@@ -16,13 +16,25 @@ def main() -> None:
     if arguments and arguments[0] == "enqueue":
         from memsearch.hooks.enqueue import main as enqueue
 
-        code = enqueue(arguments[1:])
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        leave(enqueue(arguments[1:]))
+    if arguments and arguments[0] == "context":
+        from memsearch.hooks.context import main as context
+
+        leave(context(arguments[1:]))
+    if arguments and arguments[0] == "hint":
+        from memsearch.hooks.hint import main as hint
+
+        leave(hint(arguments[1:]))
     from memsearch.cli.main import cli
 
     cli(prog_name="memsearch")
+
+
+def leave(code: int) -> None:
+    """End at once: what a hook opened is the operating system's to close."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,15 @@ capture: else memory would feed on itself.
 
 from __future__ import annotations
 
-#: How our own recalled memory begins wherever it is injected; attributes may follow.
-MEMORY_FENCE_OPEN = "<memsearch-memory"
-#: How it ends.
-MEMORY_FENCE_CLOSE = "</memsearch-memory>"
-#: The line that tells a model that there is a memory to search.
-MEMORY_HINT = "[memsearch] Memory available"
+from memsearch.config.marks import MEMORY_FENCE_CLOSE, MEMORY_FENCE_OPEN, MEMORY_HINT
+
+__all__ = [
+    "MEMORY_FENCE_CLOSE",
+    "MEMORY_FENCE_OPEN",
+    "MEMORY_HINT",
+    "strip_blocks",
+    "strip_injected",
+]
 
 # What agents and their editors put beside the user's words, as whole blocks.
 _BLOCKS = (
