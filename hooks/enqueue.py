@@ -30,7 +30,7 @@ BUSY_BOUND_SECONDS = 0.6
 #: sleeps up to 0.1 s, which is what makes a hundred hooks at once slow.
 RETRY_SECONDS = (0.0005, 0.003)
 #: Seconds that a caller has to complete the JSON object on standard input.
-STDIN_BOUND_SECONDS = 5.0
+STDIN_BOUND_SECONDS = 30.0
 #: Bytes of input that are read at the most.
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 #: Characters of a pointer (an id, a path) that are believed at the most.
@@ -335,7 +335,8 @@ def spool(home: Home, record: dict[str, object]) -> None:
     temporary = os.path.join(home.spool, "." + name)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        body = json.dumps(record, ensure_ascii=False).encode("utf-8", "replace")
+        # ASCII: a path that is not UTF-8 comes as surrogates, which no encoding takes.
+        body = json.dumps(record).encode("ascii")
         while body:
             body = body[os.write(fd, body) :]
         os.fsync(fd)

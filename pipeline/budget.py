@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from memsearch.config.errors import ErrorClass
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.log import EventLog, Transaction
+
+#: Seconds between two looks of a call that waits for others to settle.
+SETTLE_SECONDS = 0.05
 
 
 def today(now: float | None = None) -> str:
@@ -31,6 +36,8 @@ class Budget:
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
+        self._waiting_lock = threading.Lock()
+        self._waiting: list[tuple[str, ...]] = []
 
     def spent(self, day: str | None = None) -> int:
         """Tokens counted for a local day, today by default."""
@@ -83,6 +90,35 @@ class Budget:
                 (stream, today(), project, provider, tokens),
             )
         return "ok"
+
+    def reserve_in_turn(
+        self,
+        order: tuple[str, ...],
+        stop: threading.Event,
+        ask: Callable[[], str],
+    ) -> str:
+        """Ask until the answer is not ``wait``; the oldest of those that wait goes first.
+
+        Args:
+            order: Sorts those that wait: a turn's time, then its stream.
+            stop: Set when the worker ends.
+            ask: :meth:`reserve` with its arguments.
+
+        Returns:
+            As :meth:`reserve`; ``wait`` only when the worker ends.
+        """
+        with self._waiting_lock:
+            self._waiting.append(order)
+        try:
+            while True:
+                with self._waiting_lock:
+                    first = min(self._waiting) == order
+                verdict = ask() if first else "wait"
+                if verdict != "wait" or stop.wait(SETTLE_SECONDS):
+                    return verdict
+        finally:
+            with self._waiting_lock:
+                self._waiting.remove(order)
 
     def settle_killed(self) -> int:
         """Count what calls cost that a killed worker had under way; for a start that is alone.

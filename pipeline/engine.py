@@ -271,8 +271,10 @@ class Engine:
             if self._store is None:
                 return False
             folder = _folder_identity(index_uri(self.settings().milvus, self.home, self.environ))
-            known, self._store_folder = self._store_folder, folder
-            return known is not None and known != folder
+            if self._store_folder is None:
+                self._store_folder = folder  # it has just been made, or is a server
+                return False
+            return folder != self._store_folder
 
     def has_index(self) -> bool:
         """Whether there may be an index, told without opening it."""
@@ -384,7 +386,7 @@ def _folder_identity(path: str) -> tuple[int, int] | None:
     try:
         status = os.stat(path)
     except OSError:
-        return (0, 0)
+        return None
     return (status.st_dev, status.st_ino)
 
 

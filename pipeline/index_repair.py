@@ -16,6 +16,21 @@ if TYPE_CHECKING:
     from memsearch.pipeline.engine import Engine
 
 
+def remake_missing(engine: Engine) -> int:
+    """Queue what was indexed when the index's folder is gone or another one; opens nothing.
+
+    Returns:
+        How many documents were queued.
+    """
+    if engine.index_was_taken_away():
+        engine.let_go()
+    if engine.has_index():
+        return 0
+    return requeue(
+        engine, engine.log.rows("SELECT * FROM documents WHERE state = 'done' AND chunks > 0")
+    )
+
+
 def verify(engine: Engine) -> int:
     """Queue every document whose rows in the store are not as many as the log says.
 

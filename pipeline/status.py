@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -28,6 +29,7 @@ class Surroundings:
         spooled: Files that wait in the spool.
         bad_spooled: Files that were put aside since they cannot be read.
         problems: What of the configuration is not taken as it stands.
+        passed_over: Agent → why its command line is not used for summaries.
     """
 
     worker_pid: int | None
@@ -35,6 +37,7 @@ class Surroundings:
     spooled: int
     bad_spooled: int
     problems: tuple[str, ...]
+    passed_over: Mapping[str, str] = field(default_factory=dict)
 
 
 def status(log: EventLog, settings: Settings, around: Surroundings, now: float) -> dict[str, Any]:
@@ -93,6 +96,7 @@ def status(log: EventLog, settings: Settings, around: Surroundings, now: float) 
         "documents": _documents(log),
         "spool": {"waiting": around.spooled, "bad": around.bad_spooled},
         "configuration": list(around.problems),
+        "summarizers_passed_over": dict(around.passed_over),
         "workers": {"pid": around.worker_pid, "listening": around.listening},
     }
 

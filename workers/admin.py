@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.project import Project, resolve
 from memsearch.pipeline.events import Event, EventType
+from memsearch.pipeline.index_repair import remake_missing
 from memsearch.recall.requests import flag_of, text_of, texts_of, with_forwarded
 from memsearch.sinks.documents import is_document, walk
 from memsearch.workers.reconcile import send_changed
@@ -84,6 +85,7 @@ def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict
             kind=ErrorClass.BAD_REQUEST,
             hint="name a Markdown file or a folder",
         )
+    remake_missing(engine)
     queued = send_changed(engine, project, seen + gone, "index", force=force)
     return {
         "collection": project.collection,

@@ -33,7 +33,7 @@ class Duties:
         self._duties: tuple[tuple[Callable[[], None], float], ...] = (
             (self._replay_owed, REPLAY_SECONDS),
             (self._append_lost, LOST_SECONDS),
-            (self._verify_index, VERIFY_SECONDS),
+            (self.verify_index, VERIFY_SECONDS),
             (self._back_up, BACKUP_SECONDS),
             (self._drop_old, RETENTION_SECONDS),
         )
@@ -58,6 +58,15 @@ class Duties:
                 self._engine.note(
                     "duty_failed", level="error", duty=duty.__name__, error=error.message
                 )
+            except Exception as error:
+                # One duty that stumbles must not keep the others from being done.
+                self._engine.note(
+                    "duty_bug",
+                    level="error",
+                    duty=duty.__name__,
+                    error=type(error).__name__,
+                    traceback=self._engine.where(error),
+                )
 
     def _replay_owed(self) -> None:
         retry = self._engine.settings().retry
@@ -70,16 +79,10 @@ class Duties:
     def _append_lost(self) -> None:
         lost_entries.append_lost(self._engine, time.time())
 
-    def _verify_index(self) -> None:
+    def verify_index(self) -> None:
         """Compare the index with the log: once for each opening, and when its folder is gone."""
         engine = self._engine
-        if engine.index_was_taken_away():
-            engine.let_go()
-        if not engine.has_index():
-            if engine.log.value(
-                "SELECT 1 FROM documents WHERE state = 'done' AND chunks > 0 LIMIT 1"
-            ):
-                index_repair.verify(engine)
+        if index_repair.remake_missing(engine) or not engine.has_index():
             return
         opened = engine.opened_store()
         if opened is None or opened is self._verified:

@@ -4,17 +4,36 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from memsearch.config import statedb
+from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home
-from memsearch.pipeline.events import session_key
+from memsearch.pipeline.events import Event, EventType, session_key
 from memsearch.pipeline.log import EventLog, Transaction
 from memsearch.pipeline.queue import flush
 
+if TYPE_CHECKING:
+    import sqlite3
+
 #: A hook's file in the spool that cannot be read is put here, under ``spool/``.
 BAD_FOLDER = "bad"
+#: Seconds after which a file that a killed hook left half written in the spool is deleted.
+#: That hook told nobody that it had stored anything.
+TORN_SECONDS = 3_600.0
+#: Turns that are let go at once when a spent budget has room again; the others follow.
+RELEASED_AT_ONCE = 200
+#: Seconds that an event may lie ahead of the clock until the clock counts as set back.
+CLOCK_SLACK_SECONDS = 5.0
+
+#: Of a turn ``t``: no earlier turn of its session is open.
+_IS_FIRST = (
+    "NOT EXISTS (SELECT 1 FROM turns AS e WHERE e.state = 'open' AND e.platform = t.platform"
+    " AND e.session = t.session AND (e.at, e.position, e.stream) < (t.at, t.position, t.stream))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +61,10 @@ def open_work(reader: EventLog | Transaction) -> list[Work]:
 
     for row in reader.rows("SELECT stream, due FROM hooks WHERE state = 'open' ORDER BY seq"):
         add("capture", row["stream"], row["due"])
+    # A summarised turn behind an open one of its session waits for that one, and for no task.
     for row in reader.rows(
-        "SELECT stream, platform, session, stage, due, error_class FROM turns"
-        " WHERE state = 'open' ORDER BY at, position"
+        "SELECT stream, platform, session, stage, due, error_class FROM turns AS t"
+        f" WHERE state = 'open' AND (stage = 'summarize' OR {_IS_FIRST}) ORDER BY at, position"
     ):
         if row["stage"] == "append":
             add("append", session_key(row["platform"], row["session"]), row["due"])
@@ -53,9 +73,12 @@ def open_work(reader: EventLog | Transaction) -> list[Work]:
     for row in reader.rows(
         "SELECT stream, collection, stage, due FROM documents WHERE state = 'open' ORDER BY seq"
     ):
-        key = row["stream"] if row["stage"] == "chunk" else row["collection"]
-        add(row["stage"], key, row["due"])
+        add(row["stage"], _document_key(row), row["due"])
     return list(work.values())
+
+
+def _document_key(row: sqlite3.Row) -> str:
+    return str(row["stream"] if row["stage"] == "chunk" else row["collection"])
 
 
 _NEXT_DUE = (
@@ -63,9 +86,7 @@ _NEXT_DUE = (
     "SELECT MIN(COALESCE(due, 0)) FROM documents WHERE state = 'open'",
     # A turn that waits for an earlier one of its session has nothing to do, whatever its due.
     "SELECT MIN(COALESCE(due, 0)) FROM turns AS t WHERE state = 'open'"
-    " AND COALESCE(error_class, '') <> 'budget' AND (stage = 'summarize' OR NOT EXISTS"
-    " (SELECT 1 FROM turns AS e WHERE e.state = 'open' AND e.platform = t.platform"
-    " AND e.session = t.session AND (e.at, e.position, e.stream) < (t.at, t.position, t.stream)))",
+    f" AND COALESCE(error_class, '') <> 'budget' AND (stage = 'summarize' OR {_IS_FIRST})",
 )
 
 
@@ -88,6 +109,7 @@ def refill(log: EventLog) -> int:
     """
     with log.transaction() as tx:
         flush(tx)
+        _forget_other_clock(tx, time.time())
         work = open_work(tx)
         for item in work:
             tx.add_task(item.stage, item.key, item.due)
@@ -107,6 +129,7 @@ def queue_lost(log: EventLog, running: Iterable[tuple[str, str]], now: float) ->
     """
     busy = set(running)
     with log.transaction() as tx:
+        _forget_other_clock(tx, now)
         for table in ("task", "schedule"):
             for row in tx.rows(f"SELECT data FROM {table}"):
                 busy.add(_work_of(row["data"]))
@@ -114,6 +137,23 @@ def queue_lost(log: EventLog, running: Iterable[tuple[str, str]], now: float) ->
         for item in lost:
             tx.add_task(item.stage, item.key, item.due if (item.due or 0) > now else None)
     return lost
+
+
+def _forget_other_clock(tx: Transaction, now: float) -> None:
+    """Let what waits by a clock that was since set back wait no longer.
+
+    Its next try lies as far ahead as the clock was ahead, days perhaps. That it failed later
+    than now tells.
+    """
+    ahead = statedb.utc_now(now + CLOCK_SLACK_SECONDS)
+    for table in ("hooks", "turns", "documents"):
+        for row in tx.rows(
+            f"SELECT stream, stage FROM {table} WHERE state = 'open' AND due > ? AND updated > ?"
+            " AND COALESCE(error_class, '') <> 'budget'",
+            (now, ahead),
+        ):
+            data = {"stage": row["stage"], "by": "clock"}
+            tx.append(Event(row["stream"], EventType.REPLAYED, data))
 
 
 def _work_of(data: bytes) -> tuple[str, str]:
@@ -124,14 +164,34 @@ def _work_of(data: bytes) -> tuple[str, str]:
         return "", ""
 
 
-def release_paused(log: EventLog) -> int:
-    """Queue the summaries that a spent budget held back; for when there is room again."""
+def release_paused(log: EventLog, now: float) -> int:
+    """Let go of turns that a spent budget held back; for when there is room again.
+
+    The oldest few, and only when none is on its way: those that find the budget spent again
+    pause again, and a thousand that wait must not fill the queue at each look.
+
+    Args:
+        log: The log.
+        now: Seconds since the epoch.
+
+    Returns:
+        How many.
+    """
+    under_way = (
+        "SELECT 1 FROM turns WHERE state = 'open' AND stage = 'summarize'"
+        " AND COALESCE(error_class, '') <> 'budget' AND (due IS NULL OR due <= ?) LIMIT 1"
+    )
+    if log.row(under_way, (now,)) is not None:
+        return 0
     with log.transaction() as tx:
         rows = tx.rows(
             "SELECT stream FROM turns WHERE state = 'open' AND stage = 'summarize'"
-            " AND error_class = 'budget' ORDER BY at, position"
+            " AND error_class = 'budget' ORDER BY at, position LIMIT ?",
+            (RELEASED_AT_ONCE,),
         )
         for row in rows:
+            data = {"stage": "summarize", "by": "budget"}
+            tx.append(Event(row["stream"], EventType.REPLAYED, data))
             tx.add_task("summarize", row["stream"])
     return len(rows)
 
@@ -162,30 +222,68 @@ def sweep_spool(home: Home, log: EventLog) -> tuple[int, int]:
     """Take the spool's hooks into the log. Safe to kill: a hook taken in twice is one.
 
     Returns:
-        How many were taken in, and how many were put aside since they cannot be read.
+        How many were taken in, and how many were put aside since they are no hooks.
 
     Raises:
-        MemsearchError: The log cannot be written; the files stay.
+        MemsearchError: A file cannot be opened or taken away, or the log cannot be written;
+            what was not taken in stays.
     """
     taken = bad = 0
+    failed: MemsearchError | None = None
+    _delete_torn(home)
     for path in spooled(home):
         try:
             with open(path, encoding="utf-8") as file:
                 record = json.load(file)
             _check(record)
+            with log.transaction() as tx:
+                tx.insert_hook(record)
+            os.unlink(path)
+            taken += 1
         except FileNotFoundError:
             continue
-        except (OSError, ValueError):
-            folder = os.path.join(home.spool, BAD_FOLDER)
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            os.replace(path, os.path.join(folder, os.path.basename(path)))
+        except OSError as error:
+            # Nothing is said about the file: too many are open, or it is not ours.
+            failed = MemsearchError(
+                f"{path} cannot be taken out of the spool: {error.strerror}",
+                kind=ErrorClass.PERMISSION,
+                hint="check its owner and permissions",
+            )
+        except (ValueError, RecursionError):
+            _put_aside(home, path)
             bad += 1
-            continue
-        with log.transaction() as tx:
-            tx.insert_hook(record)
-        os.unlink(path)
-        taken += 1
+    if failed is not None:
+        raise failed
     return taken, bad
+
+
+def _put_aside(home: Home, path: str) -> None:
+    folder = os.path.join(home.spool, BAD_FOLDER)
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        os.replace(path, os.path.join(folder, os.path.basename(path)))
+    except OSError as error:
+        raise MemsearchError(
+            f"{path} is no hook and cannot be put aside: {error.strerror}",
+            kind=ErrorClass.PERMISSION,
+            hint="check the owner and permissions of spool/",
+        ) from error
+
+
+def _delete_torn(home: Home) -> None:
+    try:
+        with os.scandir(home.spool) as found:
+            torn = [
+                entry.path
+                for entry in found
+                if entry.name.startswith(".")
+                and entry.is_file(follow_symlinks=False)
+                and time.time() - entry.stat(follow_symlinks=False).st_mtime > TORN_SECONDS
+            ]
+        for path in torn:
+            os.unlink(path)
+    except OSError:
+        return  # nobody waits for them
 
 
 def _check(record: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import threading
@@ -9,9 +10,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from memsearch.config import statedb, worker_lock
-from memsearch.config.errors import MemsearchError
+from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home
 from memsearch.pipeline import backup, queue, rebuild
 from memsearch.pipeline.engine import Engine
@@ -20,12 +22,20 @@ from memsearch.pipeline.queue import QuietConsumer
 from memsearch.workers import reconcile, recovery
 from memsearch.workers.duties import Duties
 
+if TYPE_CHECKING:
+    from memsearch.workers.service import Service
+
 #: Seconds between two looks at the spool, the budget and the stop flag.
 TICK_SECONDS = 0.2
 #: Seconds between two sweeps for lost streams and changed files.
 SWEEP_SECONDS = 60.0
 #: Seconds that running stages have to end at a shutdown.
 SHUTDOWN_SECONDS = 5.0
+#: Seconds between two tries to begin while the log is held or the disk is full; doubled up to
+#: the second number.
+BEGIN_SECONDS = (1.0, 60.0)
+#: Seconds that a drain waits for what is due and does not move at all.
+STALL_SECONDS = 60.0
 
 Note = Callable[..., None]
 
@@ -42,6 +52,8 @@ class Counts:
     failed: int = 0
     dead: int = 0
     waiting: int = 0
+    #: It ended although something was due, since nothing moved any more.
+    stalled: bool = False
 
 
 class Worker:
@@ -75,22 +87,38 @@ class Worker:
         self._swept = 0.0
         #: The last life ended because the log was found damaged.
         self.damaged = False
+        #: Seconds that the log may refuse to be read until the worker gives up; 0: for ever.
+        self.patience = 0.0
+        self._failing_since: float | None = None
 
     # -- the two ways to run ----------------------------------------------------------------
 
     def run(self) -> None:
         """Work until told to stop, or until nothing has been due for the idle time."""
         self._handle_signals()
-        while True:
-            self.work(self._until_idle)
+        wait = BEGIN_SECONDS[0]
+        while not self.stopping.is_set():
+            try:
+                self.work(self._until_idle)
+            except MemsearchError as error:
+                if error.kind not in (ErrorClass.BUSY, ErrorClass.DISK_FULL):
+                    raise
+                # It passes. A worker that gave up here would be missed until the next hook.
+                self.note("worker_waits", level="warning", error=str(error), seconds=wait)
+                self.stopping.wait(wait)
+                wait = min(wait * 2, BEGIN_SECONDS[1])
+                continue
+            wait = BEGIN_SECONDS[0]
             if self.stopping.is_set():
                 return
             if self.damaged:
                 continue
+            if not worker_lock.is_ours(self.home, self.lock_fd):
+                return  # another worker lives by now, or may
             # Idle. Let the lock go, then look again: a hook that came in between saw the
             # lock held and started nobody.
             self._release()
-            if not self._work_left() or not self._take_again():
+            if self._next_due() is None or not self._take_again():
                 return
 
     def drain(
@@ -111,12 +139,17 @@ class Worker:
         self._handle_signals()
         counts = Counts()
 
+        pace = Pace(time.monotonic())
+        self.patience = STALL_SECONDS
+
         def until(engine: Engine) -> bool:
             if progress is not None:
                 progress(engine)
-            if _due(engine, wait=wait):
-                return False
-            return not recovery.spooled(self.home)
+            if not _due(engine, wait=wait) and not recovery.spooled(self.home):
+                return True
+            seq = int(engine.log.value("SELECT MAX(seq) FROM events") or 0)
+            idle = not engine.running() and (_due_now(engine) or recovery.spooled(self.home))
+            return pace.stalls(seq, time.monotonic()) if idle else pace.goes_on(time.monotonic())
 
         first = 0
 
@@ -131,7 +164,9 @@ class Worker:
         self.work(until, begin=started, ended=ended)
         if self.damaged and not self.stopping.is_set():
             self.work(until, begin=started, ended=ended)
-        return counts
+        if pace.stalled:
+            self.note("drain_stalled", level="error", waiting=counts.waiting)
+        return dataclasses.replace(counts, stalled=pace.stalled)
 
     # -- one life with the lock --------------------------------------------------------------
 
@@ -181,14 +216,17 @@ class Worker:
                 from memsearch.workers.service import Service
 
                 service = Service(engine)
-                service.start()
+                self._start_service(service)
             self._sweep(engine)
             duties = Duties(engine)
+            duties.verify_index()
             self._idle_since = time.monotonic()
             while not self.stopping.is_set() and not engine.damaged.is_set():
-                if until(engine):
+                if self._is_over(engine, until):
                     break
                 self._tick(engine, consumers, duties)
+                if service is not None and not service.is_alive():
+                    self._start_service(service)
                 self.stopping.wait(TICK_SECONDS)
         finally:
             self.damaged = engine.damaged.is_set()
@@ -227,6 +265,51 @@ class Worker:
             folded = rebuild.rebuild(engine.log)
             self.note("projections_rebuilt", level="warning", events=folded)
 
+    def _start_service(self, service: Service) -> None:
+        """Listen. A worker that cannot be asked still captures, and says so."""
+        try:
+            service.start()
+        except OSError as error:
+            self.note("service_failed", level="error", error=str(error))
+
+    def _is_over(self, engine: Engine, until: Callable[[Engine], bool]) -> bool:
+        if not worker_lock.is_ours(self.home, self.lock_fd):
+            # Somebody deleted run/: the next hook starts another worker, which is to be alone.
+            self.note("lock_taken_away", level="warning")
+            return True
+        try:
+            over = until(engine)
+        except MemsearchError as error:
+            self._log_failed(engine, error)
+            return False
+        self._failing_since = None
+        return over
+
+    def _log_failed(self, engine: Engine, error: MemsearchError) -> None:
+        """The log could not be read or written: mend what can be, wait for the rest.
+
+        Raises:
+            MemsearchError: The same, when it has been so for longer than a drain waits.
+        """
+        self.note("sweep_failed", level="error", error=str(error))
+        if engine.is_log_damage(error):
+            engine.damaged.set()
+            return
+        now = time.monotonic()
+        self._failing_since = self._failing_since or now
+        if self.patience and now - self._failing_since > self.patience:
+            raise error
+        self.stopping.wait(1.0)
+        self._mend_again(engine)
+
+    def _mend_again(self, engine: Engine) -> None:
+        """After a failure of the log: somebody may have deleted a table under our feet."""
+        try:
+            self._mend(engine)
+            recovery.queue_lost(engine.log, engine.running(), time.time())
+        except MemsearchError as error:
+            self.note("mend_failed", level="error", error=str(error))
+
     def _tick(self, engine: Engine, consumers: list[QuietConsumer], duties: Duties) -> None:
         """The small duties of the main thread. A failure is noted and tried again."""
         try:
@@ -245,16 +328,21 @@ class Worker:
                 engine.let_go()
                 engine.used = time.monotonic()
         except MemsearchError as error:
-            self.note("sweep_failed", level="error", error=str(error))
-            if engine.is_log_damage(error):
-                engine.damaged.set()
-                return
+            self._log_failed(engine, error)
+        except Exception as error:
+            # Whatever it was: a worker that dies of it would be missed by every turn to come.
+            self.note(
+                "tick_bug",
+                level="error",
+                error=type(error).__name__,
+                traceback=engine.where(error),
+            )
             self.stopping.wait(1.0)
-            self._swept = 0.0  # look again at once, at what may have been deleted too
 
     def _sweep(self, engine: Engine) -> None:
         self._mend(engine)
         self._swept = time.monotonic()
+        self._release_budget(engine)
         changed = reconcile.reconcile(engine)
         lost = recovery.queue_lost(engine.log, engine.running(), time.time())
         engine.log.checkpoint()
@@ -264,31 +352,36 @@ class Worker:
             )
 
     def _release_budget(self, engine: Engine) -> None:
-        paused = engine.log.value(
-            "SELECT COUNT(*) FROM turns WHERE state = 'open' AND error_class = 'budget'"
-        )
-        if not paused:
+        if not _paused(engine):
             return
         cap = engine.settings().budget.daily_tokens
         if cap == 0 or engine.budget.spent() < cap:
-            self.note("budget_released", turns=recovery.release_paused(engine.log))
+            turns = recovery.release_paused(engine.log, time.time())
+            if turns:
+                self.note("budget_released", turns=turns)
 
     # -- ending -----------------------------------------------------------------------------
 
     def _until_idle(self, engine: Engine) -> bool:
         minutes = engine.settings().workers.idle_exit_minutes
-        if _due(engine, wait=True):
+        # What a spent budget holds back goes on at midnight, and nobody else is awake then.
+        if _due(engine, wait=True) or _paused(engine):
             self._idle_since = time.monotonic()
             return False
         idle = time.monotonic() - max(self._idle_since, engine.asked)
         return minutes > 0 and idle > minutes * 60
 
-    def _work_left(self) -> bool:
+    def has_due(self) -> bool:
+        """Whether something is due now; for the moment after the lock was let go."""
+        due = self._next_due()
+        return due is not None and due <= time.time()
+
+    def _next_due(self) -> float | None:
         if recovery.spooled(self.home):
-            return True
+            return 0.0
         log = EventLog(self.home.state_db)
         try:
-            return recovery.next_due(log) is not None
+            return recovery.next_due(log)
         finally:
             log.close()
 
@@ -332,6 +425,48 @@ def _due(engine: Engine, *, wait: bool) -> bool:
         return True
     due = recovery.next_due(engine.log)
     return due is not None and (wait or due <= time.time() + SOON_SECONDS)
+
+
+def _due_now(engine: Engine) -> bool:
+    due = recovery.next_due(engine.log)
+    return due is not None and due <= time.time()
+
+
+@dataclass(slots=True)
+class Pace:
+    """Whether anything moves: ``since`` is when it last did, by ``time.monotonic``."""
+
+    since: float
+    seq: int = -1
+    stalled: bool = False
+
+    def goes_on(self, now: float) -> bool:
+        """Something runs, or is waited for on purpose. Always False: it is not over."""
+        self.since, self.stalled = now, False
+        return False
+
+    def stalls(self, seq: int, now: float) -> bool:
+        """Something is due and nothing runs.
+
+        Args:
+            seq: The end of the log.
+            now: By ``time.monotonic``.
+
+        Returns:
+            Whether that has been so, with no new event, for ``STALL_SECONDS``.
+        """
+        if seq != self.seq:
+            self.seq, self.since = seq, now
+        self.stalled = now - self.since > STALL_SECONDS
+        return self.stalled
+
+
+def _paused(engine: Engine) -> int:
+    """Turns that a spent budget holds back."""
+    found = engine.log.value(
+        "SELECT COUNT(*) FROM turns WHERE state = 'open' AND error_class = 'budget'"
+    )
+    return int(found or 0)
 
 
 def count(log: EventLog, after: int) -> Counts:

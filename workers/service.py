@@ -24,6 +24,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.pipeline.summarizers.choose import probes_of
 from memsearch.recall import requests as recall
 from memsearch.sinks import embedders
 from memsearch.workers import admin
@@ -81,15 +82,30 @@ class Service:
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
+    def is_alive(self) -> bool:
+        """Whether the service runs, or could not be started at all.
+
+        One that could not be (a file system without sockets) is not tried again and again.
+        """
+        return self._thread is None or self._thread.is_alive()
+
     def start(self) -> None:
-        """Listen. The caller holds the worker's lock, so a socket that is there is stale."""
+        """Listen. The caller holds the worker's lock, so a socket that is there is stale.
+
+        Raises:
+            OSError: The socket cannot be made.
+        """
         with suppress(FileNotFoundError):
             os.unlink(self._path)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # Made private before anybody can connect; its folder is private too.
-        listener.bind(self._path)
-        os.chmod(self._path, 0o600)
-        listener.listen(256)
+        try:
+            # Made private before anybody can connect; its folder is private too.
+            listener.bind(self._path)
+            os.chmod(self._path, 0o600)
+            listener.listen(256)
+        except OSError:
+            listener.close()
+            raise
         config = uvicorn.Config(
             self._app(),
             log_config=None,
@@ -177,7 +193,11 @@ class Service:
 
     def _dispatch(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
         if operation == "ping":
-            return {"pid": os.getpid(), "running": self._engine.running()}
+            return {
+                "pid": os.getpid(),
+                "running": self._engine.running(),
+                "passed_over": probes_of(self._engine.part).faults(),
+            }
         if operation in admin.OPERATIONS:
             return admin.handle(operation, request, self._engine)
         return recall.handle(operation, request, self._access)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import Any
@@ -11,6 +12,7 @@ import click
 from memsearch.cli import output
 from memsearch.cli.home import current_home, open_log
 from memsearch.config import worker_lock
+from memsearch.config.errors import MemsearchError
 
 
 @click.command()
@@ -44,9 +46,15 @@ def collect() -> dict[str, Any]:
     home = current_home()
     loaded = load(home, None, environ=os.environ, strict=False)
     pid = worker_lock.holder_pid(home)
+    listening = pid is not None and client.answers(home.socket)
+    passed_over: dict[str, str] = {}
+    if listening:
+        with contextlib.suppress(client.Unreachable, MemsearchError):
+            passed_over = client.ask(home.socket, "ping", {}, timeout=5.0)["passed_over"]
     around = Surroundings(
         worker_pid=pid,
-        listening=pid is not None and client.answers(home.socket),
+        listening=listening,
+        passed_over=passed_over,
         spooled=len(spooled(home)),
         bad_spooled=len(bad_spooled(home)),
         problems=tuple(str(problem) for problem in loaded.problems if problem.severity != "note"),
@@ -80,6 +88,8 @@ def lines(found: dict[str, Any]) -> list[str]:
         shown.append("  turns: " + (", ".join(parts) or "none"))
     for reason, number in found.get("skipped", {}).items():
         shown.append(f"    skipped: {number} {reason}")
+    for agent, why in found.get("summarizers_passed_over", {}).items():
+        shown.append(f"  summaries of {agent}: its own command line is passed over: {why}")
     for item in found.get("waiting", []):
         why = f": {output.shorten(output.one_line(str(item['why'])), 160)}" if item["why"] else ""
         shown.append(

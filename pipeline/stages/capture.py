@@ -18,7 +18,7 @@ from memsearch.pipeline.redact import redact_turn
 from memsearch.pipeline.retry import SETTLE_SECONDS
 from memsearch.pipeline.stages.append import project_data
 from memsearch.pipeline.summarizers.prompt import is_ours
-from memsearch.pipeline.trivial import is_trivial
+from memsearch.pipeline.trivial import agent_files, is_trivial
 from memsearch.pipeline.turn_codec import dump_turn
 from memsearch.sources import registry
 from memsearch.sources.base import Item, Pointer, Reading, Turn
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memsearch.pipeline.log import Transaction
 
 #: Events that say that the hooked turn has ended; an unnamed event is taken for one.
-TURN_ENDS = frozenset({"", "Stop", "agent_end", "session.idle"})
+TURN_ENDS = frozenset({"", "Stop", "Interrupt", "agent_end", "session.idle"})
 #: Characters of the last message by which it is known again in a transcript.
 MESSAGE_PROBE_CHARS = 400
 
@@ -40,6 +40,7 @@ class Found:
     """What one look into an agent's store came to."""
 
     turns: list[Turn] = field(default_factory=list)
+    path: str | None = None
     resume: int | None = None
     inode: int | None = None
     unknown: dict[str, int] = field(default_factory=dict)
@@ -82,7 +83,7 @@ def capture(engine: Engine, stream: str) -> None:
                     EventType.HOOK_CAPTURED,
                     {
                         "platform": data["platform"],
-                        "path": os.path.realpath(data["path"]) if data.get("path") else None,
+                        "path": os.path.realpath(found.path) if found.path else None,
                         "inode": found.inode,
                         "resume": found.resume,
                         "captured": captured,
@@ -122,13 +123,12 @@ def look(engine: Engine, data: Mapping[str, Any], message: str | None, last_look
     """
     event = str(data.get("event", ""))
     ends = event in TURN_ENDS
-    path = data.get("path")
-    if data.get("agent"):
+    source = registry.get(data["platform"])
+    if data.get("agent") and source.agent_is_subagent:
         return Found(reason="subagent")
+    path = data.get("path") or source.locate(data.get("session", ""), data.get("env") or {})
     if not path:
-        if ends:
-            raise MemsearchError("the hook names no transcript", kind=ErrorClass.BAD_FILE)
-        return Found(reason="no transcript")
+        return Found(reason="no transcript")  # a session that its agent does not keep
     pointer = Pointer(
         platform=data["platform"],
         session=data.get("session", ""),
@@ -164,7 +164,8 @@ def look(engine: Engine, data: Mapping[str, Any], message: str | None, last_look
         turns = settle(turns, pointer, message, last_look, known=_known(engine, pointer))
     return Found(
         turns=[turn for turn in turns if turn.state != "open"],
-        resume=reading.resume,
+        path=path,
+        resume=reading.resume if source.resumable else None,
         inode=inode,
         more=reading.more,
         unknown=dict(reading.unknown) | {f"line: {k}": v for k, v in reading.skipped.items()},
@@ -175,6 +176,10 @@ def read(engine: Engine, pointer: Pointer, inode: int) -> Reading:
     """Read on from where the last look ended; from the tail where that does not hold the turn."""
     source = registry.get(pointer.platform)
     not_before = first_hook(engine, pointer.platform)
+    if not source.resumable:
+        # Many conversations lie in one database: what was captured of this one is its place.
+        not_before = max(not_before, _last_known(engine, pointer) or not_before)
+        return source.read(pointer, start=None, not_before=not_before, is_ours=is_ours)
     known = engine.log.row(
         "SELECT * FROM transcripts WHERE path = ?", (os.path.realpath(pointer.path),)
     )
@@ -198,6 +203,15 @@ def first_hook(engine: Engine, platform: str) -> datetime:
 
     first: datetime = engine.part(("first hook", platform), ask)
     return first
+
+
+def _last_known(engine: Engine, pointer: Pointer) -> datetime | None:
+    """When the last turn began that was captured of a session."""
+    at = engine.log.value(
+        "SELECT MAX(at) FROM turns WHERE platform = ? AND session = ?",
+        (pointer.platform, pointer.session),
+    )
+    return datetime.fromisoformat(at) if at else None
 
 
 def _known(engine: Engine, pointer: Pointer) -> bool:
@@ -296,7 +310,7 @@ def _decide(engine: Engine, data: Mapping[str, Any], turn: Turn) -> list[Event]:
     elif turn.private:
         reason = "private"
     else:
-        reason = is_trivial(turn) or ""
+        reason = is_trivial(turn, agent_files(project.root)) or ""
     if reason:
         return [Event(stream, EventType.TURN_SKIPPED, facts | {"reason": reason})]
     clean, counts = redact_turn(turn, settings.redact)

