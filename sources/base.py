@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -127,6 +127,27 @@ class Reading:
         return next((turn for turn in reversed(self.turns) if turn.answers_to(name)), None)
 
 
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A conversation that an agent keeps, before it is read.
+
+    Attributes:
+        platform: The agent.
+        session: Its id; empty where only its records say it.
+        path: The transcript or database, absolute.
+        changed: When something was last written to it, aware UTC.
+        size: Bytes of its own file; 0 where many conversations share one.
+        cwd: Where the agent worked, if the listing says so.
+    """
+
+    platform: str
+    session: str
+    path: str
+    changed: datetime
+    size: int = 0
+    cwd: str | None = None
+
+
 class Source(Protocol):
     """How one agent is read. One module per agent implements it."""
 
@@ -134,6 +155,23 @@ class Source(Protocol):
     platform: str
     #: How the agent is called in notes, for instance ``Claude Code``.
     display_name: str
+    #: Whether ``resume`` is a place in a file of one conversation. Where one database holds
+    #: many, a look begins at the last turn that is known instead.
+    resumable: bool
+    #: Whether a hook's ``agent_id`` names a subagent, whose turns are not the user's.
+    agent_is_subagent: bool
+
+    def conversations(self, environ: Mapping[str, str]) -> Iterator[Conversation]:
+        """Every conversation of the user that the agent keeps, without reading any.
+
+        Raises:
+            MemsearchError: ``BAD_FILE`` for a database whose schema is not known.
+        """
+        ...
+
+    def locate(self, session: str, environ: Mapping[str, str]) -> str | None:
+        """Where a session lies that a hook named without a path; None: it is not kept."""
+        ...
 
     def roots(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """The folders under which this agent's files may be read, absolute real paths."""

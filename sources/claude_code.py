@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memsearch.config.paths import untilde, user_home
-from memsearch.sources.base import Pointer, State, Turn
+from memsearch.sources.base import Conversation, Pointer, State, Turn
 from memsearch.sources.bounds import compact_input
 from memsearch.sources.builder import Step, TurnBuilder
 from memsearch.sources.claude_records import (
@@ -34,6 +34,7 @@ from memsearch.sources.claude_records import (
 from memsearch.sources.cleaning import clean
 from memsearch.sources.jsonl import JsonlSource, Opening, count
 from memsearch.sources.lines import Record
+from memsearch.sources.listing import files_under, of_file
 from memsearch.sources.recent import RecentSet
 
 #: Book-keeping of Claude Code. Some of it repeats prompts, none of it is talk.
@@ -84,13 +85,24 @@ class ClaudeCode(JsonlSource):
 
     platform = "claude-code"
     display_name = "Claude Code"
-    opening_mark = b'"user"'
+    opening_marks = (b'"user"',)
 
     def roots(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """The projects folder, as a real path."""
         home = user_home(environ)
         config = untilde(environ.get("CLAUDE_CONFIG_DIR") or "~/.claude", home)
         return (os.path.realpath(os.path.join(config, "projects")),)
+
+    def conversations(self, environ: Mapping[str, str]) -> Iterator[Conversation]:
+        """Every session's transcript; subagents' files are none."""
+        for path in files_under(self.roots(environ), ".jsonl"):
+            if not self.is_foreign(path):
+                yield from of_file(self.platform, path, Path(path).stem)
+
+    def locate(self, session: str, environ: Mapping[str, str]) -> str | None:
+        """The transcript of a session, in whatever project's folder it lies."""
+        found = [each.path for each in self.conversations(environ) if each.session == session]
+        return found[-1] if found else None
 
     def is_foreign(self, path: str) -> bool:
         """A subagent's own file; releases before 2.1 kept it beside the sessions."""

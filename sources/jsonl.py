@@ -82,9 +82,11 @@ class Fold(Protocol):
 class JsonlSource(ABC):
     """A source whose conversations are files of JSON lines."""
 
-    #: Every line that can open a turn holds these bytes; others are not even decoded
+    resumable = True
+    agent_is_subagent = True
+    #: Every line that can open a turn holds one of these; others are not even decoded
     #: when the beginning of a tail is looked for.
-    opening_mark: bytes = b"{"
+    opening_marks: tuple[bytes, ...] = (b"{",)
 
     @abstractmethod
     def fold(self, pointer: Pointer, fallback: datetime) -> Fold:
@@ -97,6 +99,14 @@ class JsonlSource(ABC):
     def is_answered(self, following: Iterator[Record]) -> bool:  # noqa: ARG002
         """Whether the agent answered what a ``maybe`` opened, by the records after it."""
         return False
+
+    def rewind(self, file: BinaryIO, begin: int) -> int:  # noqa: ARG002
+        """Where a turn really begins whose opening record lies at ``begin``.
+
+        An agent may write facts of a turn (its id, its working directory) before the
+        record that opens it.
+        """
+        return begin
 
     @abstractmethod
     def first_words(self, record: Record) -> str | None:
@@ -127,6 +137,7 @@ class JsonlSource(ABC):
                     begin = self._tail(
                         file, size, wanted, lambda at: at >= not_before, give_up=MAX_OLDER_TURNS
                     )
+                    begin = self.rewind(file, begin)
             else:
                 begin = _valid(file, start, size)
             records = _Records(file, begin)
@@ -177,6 +188,7 @@ class JsonlSource(ABC):
                 lambda _at: False,
                 before=context if turn is not None else width - 1,
             )
+            begin = self.rewind(file, begin)
             window: deque[Turn] = deque(maxlen=width if turn is None else context)
             found: list[Turn] = []
             fold = self.fold(pointer, _changed_at(file))
@@ -283,7 +295,7 @@ class JsonlSource(ABC):
         data = line.data
         if data is None:
             data = read_line(file, line.offset).data
-        if data is None or self.opening_mark not in data:
+        if data is None or not any(mark in data for mark in self.opening_marks):
             return None
         record = decode(data)
         return record if isinstance(record, dict) else None

@@ -12,6 +12,7 @@ from memsearch.sources.base import Source
 #: Platform → module and class of its source. A new agent is one module and one line here.
 _SOURCES = {
     "claude-code": ("memsearch.sources.claude_code", "ClaudeCode"),
+    "codex": ("memsearch.sources.codex", "Codex"),
 }
 
 
