@@ -296,6 +296,13 @@ class Search(Table, frozen=True, kw_only=True):
             "reciprocal rank fusion, or fixed weights."
         ),
     ] = "standardized"
+    cross_language: Annotated[
+        bool,
+        Meta(
+            description="Whether a question finds text in the other language as well as in its "
+            "own (Chinese, English)."
+        ),
+    ] = True
     reranker: Annotated[
         str,
         Meta(

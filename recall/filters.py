@@ -95,12 +95,17 @@ def matches(item: Chunk | Hit, filters: Filters) -> bool:
         return False
     if not item.source.startswith(filters.source_prefix):
         return False
-    if filters.since or filters.until:
-        # A text without a day is in no range.
-        first = day_number(filters.since) if filters.since else 1
-        last = day_number(filters.until) if filters.until else 99_999_999
-        return first <= item.day <= last
-    return True
+    return not (filters.since or filters.until) or day_is_in(item.day, filters)
+
+
+def day_is_in(day: int, filters: Filters) -> bool:
+    """Whether a day of the index (yyyymmdd; 0 for a text without one) is in a range.
+
+    A text without a day is in none.
+    """
+    first = day_number(filters.since) if filters.since else 1
+    last = day_number(filters.until) if filters.until else 99_999_999
+    return first <= day <= last
 
 
 def day_in(day: date, filters: Filters) -> bool:

@@ -1,13 +1,16 @@
 """One order out of two: the hits of the vector leg and of the keyword leg, fused.
 
-Each fusion is a pure function of the two legs. ``FUSIONS`` names them, so that the setting
-``search.fusion`` picks one and a further one is one function and one line.
+Each fusion says what a place in a leg is worth; adding up and scaling is the same for all.
+``FUSIONS`` names them, so that the setting ``search.fusion`` picks one and a further one is
+one function and one line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
+from math import sqrt
 
 from memsearch.sinks.types import Hit
 
@@ -15,6 +18,14 @@ from memsearch.sinks.types import Hit
 #: "Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods",
 #: SIGIR 2009.
 RRF_K = 60
+
+#: Shares of the vector leg and the keyword leg in ``weighted``, ...
+WEIGHTS = (0.7, 0.3)
+#: ... and where the question holds names, codes or quotes, which a vector blurs.
+LITERAL_WEIGHTS = (0.5, 0.5)
+
+#: Spreads below this are rounding: a leg that gives all its hits the same score.
+FLAT = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,45 +50,165 @@ class Fused:
 
 #: A leg is its hits, best first; None when it did not run at all.
 Leg = Sequence[Hit] | None
-Fusion = Callable[[Leg, Leg], list[Fused]]
 
 
-def reciprocal_rank(dense: Leg, keyword: Leg, *, k: int = RRF_K) -> list[Fused]:
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a fusion may know beside the legs.
+
+    Attributes:
+        limit: How many hits each leg was asked for.
+        literal: The question holds names, codes or quotes.
+        unplaced: Ids that the vector leg could not have returned, since they are not indexed.
+    """
+
+    limit: int = 30
+    literal: bool = False
+    unplaced: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What a leg's places count for.
+
+    Attributes:
+        values: By id, of the leg's own hits.
+        low, high: The least and the most that the leg gives; no spread, no say.
+        absent: Of a candidate that the leg does not hold.
+        unknown: Of a candidate that it could not have held.
+    """
+
+    values: dict[str, float]
+    low: float
+    high: float
+    absent: float
+    unknown: float
+
+
+Fusion = Callable[[Leg, Leg, Question], list[Fused]]
+
+
+def standardized(dense: Leg, keyword: Leg, question: Question = Question()) -> list[Fused]:
+    """Standard scores, half and half.
+
+    Each leg's scores are standardised over its own candidates (mean 0, deviation 1). A
+    keyword leg shorter than it was asked for is padded with zeros, which is what the texts
+    it did not return score: else a lone hit on an identifier would not stand out. A
+    candidate that a leg lacks gets that leg's minimum.
+
+    Reciprocal rank fusion lets the first place of a leg that found nothing telling outvote a
+    leg that is sure; here a leg weighs as much as its best hit stands out from the rest.
+    """
+    padding = max(0, question.limit - len(keyword)) if keyword is not None else 0
+    return combine(
+        dense,
+        keyword,
+        [_standard_scores(dense, 0), _standard_scores(keyword, padding)],
+        (0.5, 0.5),
+        question,
+    )
+
+
+def reciprocal_rank(
+    dense: Leg,
+    keyword: Leg,
+    question: Question = Question(),
+    *,
+    k: int = RRF_K,
+) -> list[Fused]:
     """Reciprocal rank fusion: a hit's score is the sum of ``1 / (k + place)`` over the legs.
-
-    The sum is divided by what a hit that is first in every leg would get, so that such a hit
-    scores 1.0; when only one leg ran, its first hit does. Equal scores keep the order of the
-    best place, then of similarity, then of the id, so that an answer is repeatable.
 
     Args:
         dense: The vector leg; its hits' scores are cosines.
         keyword: The keyword leg.
+        question: What else is known.
         k: The dampening constant, in places.
+    """
+
+    def worth(leg: Leg) -> Worth:
+        values = {hit.chunk_hash: 1 / (k + place) for place, hit in _placed(leg)}
+        middle = 1 / (k + question.limit / 2)
+        return Worth(values, 0.0, 1 / (k + 1), 0.0, middle)
+
+    return combine(dense, keyword, [worth(dense), worth(keyword)], (0.5, 0.5), question)
+
+
+def weighted(dense: Leg, keyword: Leg, question: Question = Question()) -> list[Fused]:
+    """Scores, each leg's scaled to 0 to 1, with fixed shares (``WEIGHTS``).
+
+    Cosines are scaled between the leg's worst and best hit, since a model's lie close
+    together; keyword scores by the best one alone, since their zero means something.
+    """
+
+    def worth(leg: Leg, floor: float) -> Worth:
+        scores = {hit.chunk_hash: hit.score for _, hit in _placed(leg)}
+        high = max(scores.values(), default=0.0)
+        spread = high - floor if high > floor else 1.0
+        # One hit, or all alike: each is as good as the leg knows.
+        values = {
+            key: (score - floor) / spread if high > floor else 1.0 for key, score in scores.items()
+        }
+        return Worth(values, 0.0, 1.0 if values else 0.0, 0.0, 0.5)
+
+    least = min((hit.score for hit in dense or ()), default=0.0)
+    weights = LITERAL_WEIGHTS if question.literal else WEIGHTS
+    return combine(dense, keyword, [worth(dense, least), worth(keyword, 0.0)], weights, question)
+
+
+def combine(
+    dense: Leg,
+    keyword: Leg,
+    worths: Sequence[Worth],
+    weights: Sequence[float],
+    question: Question,
+) -> list[Fused]:
+    """Add up what the legs say and scale it to 0 to 1.
+
+    1.0 is what a hit gets that is the best of each leg that ran, 0.0 one that is the worst
+    in all. When no leg tells its hits apart, all score 1.0. Equal scores keep the order of
+    the best place, then of similarity, then of the id, so that an answer is repeatable.
+
+    Args:
+        dense: The vector leg, or None.
+        keyword: The keyword leg, or None.
+        worths: What their places count for.
+        weights: Their shares.
+        question: What else is known.
 
     Returns:
         Every hit of either leg once, best first.
     """
-    places: dict[str, dict[str, int]] = {}
+    legs = (dense, keyword)
+    ran = [n for n, leg in enumerate(legs) if leg is not None]
     hits: dict[str, Hit] = {}
-    cosines: dict[str, float] = {}
-    for name, leg in (("dense", dense), ("keyword", keyword)):
-        for place, hit in enumerate(leg or (), start=1):
+    places: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    for n in ran:
+        for place, hit in _placed(legs[n]):
             hits.setdefault(hit.chunk_hash, hit)
-            places.setdefault(hit.chunk_hash, {}).setdefault(name, place)
-            if name == "dense":
-                cosines.setdefault(hit.chunk_hash, hit.score)
-    legs = sum(leg is not None for leg in (dense, keyword))
-    fused = [
+            places[n].setdefault(hit.chunk_hash, place)
+    cosines = {hit.chunk_hash: hit.score for hit in reversed(dense or ())}
+    spread = sum(weights[n] * (worths[n].high - worths[n].low) for n in ran)
+
+    def score(key: str) -> float:
+        if spread <= 0:
+            return 1.0
+        total = 0.0
+        for n in ran:
+            worth = worths[n]
+            missing = worth.unknown if n == 0 and key in question.unplaced else worth.absent
+            total += weights[n] * (worth.values.get(key, missing) - worth.low)
+        return min(1.0, max(0.0, total / spread))
+
+    return in_order(
         Fused(
             hit=hit,
-            score=sum(place_score(place, k=k) for place in places[key].values()) / legs,
+            score=score(key),
             similarity=cosines.get(key),
-            dense=places[key].get("dense"),
-            keyword=places[key].get("keyword"),
+            dense=places[0].get(key),
+            keyword=places[1].get(key),
         )
         for key, hit in hits.items()
-    ]
-    return in_order(fused)
+    )
 
 
 def in_order(found: Iterable[Fused]) -> list[Fused]:
@@ -85,9 +216,30 @@ def in_order(found: Iterable[Fused]) -> list[Fused]:
     return sorted(found, key=_order)
 
 
-def place_score(place: int, *, k: int = RRF_K) -> float:
-    """What a place counts for, against 1.0 for the first: ``(k + 1) / (k + place)``."""
-    return (k + 1) / (k + place)
+def _placed(leg: Leg) -> list[tuple[int, Hit]]:
+    """A leg's hits with their 1-based places; of one that is named twice the better place."""
+    seen: dict[str, tuple[int, Hit]] = {}
+    for place, hit in enumerate(leg or (), start=1):
+        seen.setdefault(hit.chunk_hash, (place, hit))
+    return list(seen.values())
+
+
+def _standard_scores(leg: Leg, padding: int) -> Worth:
+    scores = {hit.chunk_hash: hit.score for _, hit in _placed(leg)}
+    count = len(scores) + padding
+    if not scores:
+        return Worth({}, 0.0, 0.0, 0.0, 0.0)
+    mean = sum(scores.values()) / count
+    squares = chain(((score - mean) ** 2 for score in scores.values()), repeat(mean**2, padding))
+    deviation = sqrt(sum(squares) / count)
+    if deviation <= FLAT * max(1.0, abs(mean)):
+        return Worth(dict.fromkeys(scores, 0.0), 0.0, 0.0, 0.0, 0.0)
+    values = {key: (score - mean) / deviation for key, score in scores.items()}
+    low = min(values.values())
+    if padding:
+        low = min(low, -mean / deviation)
+    # Unknown is the mean: neither for it nor against it.
+    return Worth(values, low, max(values.values()), low, 0.0)
 
 
 def _order(fused: Fused) -> tuple[float, int, float, str]:
@@ -97,4 +249,8 @@ def _order(fused: Fused) -> tuple[float, int, float, str]:
 
 
 #: The fusions by the name that ``search.fusion`` gives them.
-FUSIONS: dict[str, Fusion] = {"rrf": reciprocal_rank}
+FUSIONS: dict[str, Fusion] = {
+    "standardized": standardized,
+    "rrf": reciprocal_rank,
+    "weighted": weighted,
+}

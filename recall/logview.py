@@ -21,6 +21,7 @@ from memsearch.config.project import Project
 BUSY_SECONDS = 2.0
 
 T = TypeVar("T")
+Connection = sqlite3.Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,22 @@ def read(path: str, collections: tuple[str, ...] | None) -> LogView:
         MemsearchError: ``DAMAGED`` or ``PERMISSION`` when the file is there and cannot be
             read.
     """
+    return with_log(path, lambda db: _take(db, collections), LogView())
+
+
+def with_log(path: str, take: Callable[[Connection], T], missing: T) -> T:
+    """What ``take`` reads from the log, without leaving a file beside it.
+
+    Args:
+        path: ``state.db``.
+        take: Given a connection that cannot write. It may be called twice.
+        missing: The result when there is no log.
+
+    Raises:
+        MemsearchError: As ``read``.
+    """
     if not os.path.exists(path):
-        return LogView()
-
-    def take(db: sqlite3.Connection) -> LogView:
-        return _take(db, collections)
-
+        return missing
     try:
         return _with_connection(path, take)
     except sqlite3.Error as error:

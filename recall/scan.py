@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memsearch.config.errors import MemsearchError
 from memsearch.recall.filters import matches
@@ -120,13 +120,14 @@ def as_hit(chunk: Chunk, key: str) -> Hit:
     )
 
 
-def rank(
+def merge(
     terms: str, scanned: Iterable[Hit], indexed: Sequence[Hit], filters: Filters
-) -> list[tuple[Hit, int]]:
-    """The scanned chunks that hold a word of the question, with their place among the others.
+) -> list[Hit]:
+    """The keyword leg with the scanned chunks in it that hold a word of the question.
 
     Scanned chunks have no place in the index's ranking. They are weighed together with the
-    index's keyword hits, all by one BM25 over both, and get the place they would have there.
+    index's keyword hits, all by one BM25 over both, and get the score that a hit of the index
+    at their place would have.
 
     Args:
         terms: The question's keywords, separated by spaces.
@@ -135,20 +136,45 @@ def rank(
         filters: What the search is narrowed to.
 
     Returns:
-        Hits and 1-based places, best first. Chunks without any word of the question are left
-        out.
+        Best first. Chunks without any word of the question are left out.
     """
     fresh = {hit.chunk_hash: hit for hit in scanned if matches(hit, filters)}
     if not terms or not fresh:
-        return []
+        return list(indexed)
     weighing = Bm25Index()
     for hit in [*indexed, *fresh.values()]:
-        weighing.put(hit.chunk_hash, _keywords(hit))
-    order = weighing.search(terms)
-    return [(fresh[key], place) for place, (key, _) in enumerate(order, 1) if key in fresh]
+        weighing.put(hit.chunk_hash, hit_keywords(hit))
+    weighed = weighing.search(terms)
+    local = [score for key, score in weighed if key not in fresh]
+    theirs = [hit.score for hit in indexed[: len(local)]]
+    placed = [
+        replace(fresh[key], score=translated(score, local, theirs))
+        for key, score in weighed
+        if key in fresh
+    ]
+    return sorted([*indexed, *placed], key=lambda hit: -hit.score)
 
 
-def _keywords(hit: Hit) -> str:
+def translated(score: float, local: Sequence[float], theirs: Sequence[float]) -> float:
+    """A score on one scale as one on another, between the scores of the same places.
+
+    Args:
+        score: On the first scale.
+        local: Scores of ranked texts on the first scale, best first, greater than 0.
+        theirs: Scores of those places on the other, best first, greater than 0; as many.
+    """
+    if not local:
+        return score
+    below = next((n for n, other in enumerate(local) if other <= score), len(local))
+    if below == 0:
+        return theirs[0] * score / local[0]
+    if below == len(local):
+        return theirs[-1] * score / local[-1]
+    share = (score - local[below]) / (local[below - 1] - local[below])
+    return theirs[below] + share * (theirs[below - 1] - theirs[below])
+
+
+def hit_keywords(hit: Hit) -> str:
     """A hit's keywords, as the index holds them: a later piece is about its heading too."""
     first = hit.content.split("\n", 1)[0]
     text = hit.content if hit.heading in first else f"{hit.heading}\n{hit.content}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -14,10 +13,11 @@ from memsearch.config.project import Project
 from memsearch.recall import freshness, scan
 from memsearch.recall.dates import day_text, local_today
 from memsearch.recall.dedupe import Folded, fold
-from memsearch.recall.filters import make_filters
-from memsearch.recall.freshness import Freshness, Unindexed
-from memsearch.recall.fusion import FUSIONS, Fused, Leg, in_order, place_score
-from memsearch.recall.logview import LogView
+from memsearch.recall.direct import DirectIndex
+from memsearch.recall.filters import day_is_in, make_filters
+from memsearch.recall.fusion import Fused
+from memsearch.recall.language import directions
+from memsearch.recall.legs import Asked, Index, Ranker, Scope
 from memsearch.recall.requests import (
     MAX_QUERY_CHARS,
     MAX_TOP_K,
@@ -27,23 +27,17 @@ from memsearch.recall.requests import (
     texts_of,
 )
 from memsearch.recall.scan import ChunkLimits, Scan
-from memsearch.recall.scope import Memory, Setting, memory_of, setting_of
-from memsearch.sinks.ids import content_hash
-from memsearch.sinks.keywords import query_keywords
-from memsearch.sinks.types import Embedder, Filters, Hit, Store, Vectors
+from memsearch.recall.scope import Setting, memory_of, setting_of
+from memsearch.recall.timewords import Named, named_time
+from memsearch.sinks.keywords import identifiers, query_keywords
+from memsearch.sinks.types import Embedder, Filters, Store, Vectors
 
 if TYPE_CHECKING:
     from memsearch.recall.access import Access
+    from memsearch.sinks.cache import EmbeddingCache
 
-#: Each leg fetches this many hits at least, ...
-LEG_MIN = 30
-#: ... and this many for each result that is asked for, so that folding can refill.
-LEG_FACTOR = 3
-#: What a digest's score is multiplied by: a month in one text holds every word, and the note
-#: that says it precisely belongs before it.
-DIGEST_WEIGHT = 0.8
-#: Unindexed documents whose ids are looked up in the index, to know what of them it holds.
-MAX_ID_LOOKUPS = 20
+#: Marks of a quote in a question.
+QUOTES = ('"', "“", "「", "`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +47,39 @@ class SearchOptions:
     Attributes:
         top_k: How many different results at most.
         filters: What it is narrowed to, inside both legs.
+        today: The day that times in the question count from; None: they are not looked for.
         fusion: A name in ``fusion.FUSIONS``.
+        cross_language: The question is asked without its language.
+        reranker: A cross-encoder's name; empty for none.
         limits: How documents are cut, for those that are read directly.
     """
 
     top_k: int = 5
     filters: Filters = field(default_factory=Filters)
-    fusion: str = "rrf"
+    today: date | None = None
+    fusion: str = "standardized"
+    cross_language: bool = True
+    reranker: str = ""
     limits: ChunkLimits = field(default_factory=ChunkLimits)
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """One project that is searched: its collection, its Markdown, and what is not indexed.
+class Means:
+    """What a search runs on.
 
-    ``models`` are the embedding models that its vectors are of, as far as the log knows.
+    Attributes:
+        store: Entered for the two legs alone; None when there is no index.
+        model: Identity of the model that questions are embedded with.
+        embedder: Gives that model.
+        directions: By collection, the direction between the languages.
+        cache: Opens the cache of vectors for reading.
     """
 
-    project: Project
-    memory: Memory = field(default_factory=Memory)
-    freshness: Freshness = field(default_factory=Freshness)
-    models: frozenset[str] = frozenset()
+    store: AbstractContextManager[Store | None] | None
+    model: str
+    embedder: Callable[[], Embedder]
+    directions: Callable[[Sequence[str]], Mapping[str, Vectors]]
+    cache: Callable[[], EmbeddingCache]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,8 @@ class Answer:
         results: Best first, with the keys of ``result``.
         freshness: How far the index is behind.
         notes: What the asker should know about how it was found.
-        degraded: The index could not be read.
+        degraded: The index has a fault, for which the Markdown was read instead. Not set
+            where this process may not open it, as in a sandbox.
     """
 
     results: list[dict[str, Any]]
@@ -102,15 +109,7 @@ class Answer:
         }
 
 
-def search(
-    query: str,
-    options: SearchOptions,
-    *,
-    scopes: Sequence[Scope],
-    store: AbstractContextManager[Store | None] | None,
-    model: str,
-    embedder: Callable[[], Embedder],
-) -> Answer:
+def search(query: str, options: SearchOptions, *, scopes: Sequence[Scope], means: Means) -> Answer:
     """Search projects.
 
     The question is embedded before the store is entered: where several processes take turns
@@ -120,61 +119,148 @@ def search(
         query: The question.
         options: How.
         scopes: The projects; of several, hits are merged by each leg's own scores.
-        store: Entered for the two legs alone; None when there is no index.
-        model: Identity of the model that questions are embedded with.
-        embedder: Gives that model.
+        means: What it runs on.
 
     Raises:
-        MemsearchError: ``BAD_REQUEST`` for a question without a word.
+        MemsearchError: ``BAD_REQUEST`` for a question without a word; ``CONFIG`` when the
+            reranker cannot be had.
     """
     text, notes = _question(query)
-    terms = query_keywords(text)
-    vector = None
-    if store is not None:
-        other = _other_models(model, scopes)
-        if other:
-            notes.append(
-                f"Searched by keywords alone: the index is of {other}, the model of now is"
-                f" {model}; memsearch index renews it"
-            )
-        else:
-            try:
-                vector = embedder().embed_query(text)
-            except MemsearchError as error:
-                notes.append(
-                    f"Searched by keywords alone, since the question has no vector: {error}"
-                )
+    asked = Asked(
+        query_keywords(text),
+        _vector(text, scopes, means, notes),
+        literal=any(mark in text for mark in QUOTES) or bool(identifiers(text)),
+        top_k=options.top_k,
+        fusion=options.fusion,
+    )
+    time = _named_time(text, options)
     fresh = freshness.merge(scope.freshness for scope in scopes)
-    texts = scan.read(fresh.unindexed, model, options.limits)
-    notes += texts.failed
-    legs = _Legs(terms, vector, options, texts)
+    texts = scan.read(fresh.unindexed, means.model, options.limits)
+    collections = [scope.project.collection for scope in scopes]
+    apart = options.cross_language and asked.vector is not None
+    known = means.directions(collections) if apart else {}
+    ranker = Ranker(asked, scopes, texts, directions=known)
     degraded = False
-    if store is not None:
-        try:
-            with store as opened:
-                if opened is not None:
-                    legs.run(opened, scopes)
-        except MemsearchError as error:
-            degraded = True
-            notes.append(f"The index could not be read: {error}")
-            texts = _read_all(scopes, model, options)
-            legs = _Legs(terms, None, options, texts)
-    notes += legs.notes
-    fuse = FUSIONS[options.fusion]
-    ranked = fuse(legs.dense, legs.keyword)
-    found, unindexed = _scanned(legs, texts, options)
-    ranked = in_order([_weighed(item) for item in [*ranked, *found]])
-    results = [
-        result(item, indexed=item.fused.hit.chunk_hash not in unindexed)
-        for item in fold(ranked, options.top_k)
-    ]
+    try:
+        if means.store is None:
+            looks = _look(ranker, None, time, options)
+        else:
+            with means.store as store:
+                looks = _look(ranker, store, time, options)
+        unindexed: set[str] = ranker.unindexed
+    except MemsearchError as error:
+        degraded = error.kind is not ErrorClass.PERMISSION
+        notes.append(f"The Markdown itself was read, since the index could not be: {error}")
+        direct = DirectIndex(scopes, means.model, options.limits, means.cache)
+        ranker = _direct_ranker(asked, scopes, direct, options, notes)
+        looks = _look(ranker, direct, time, options)
+        texts, unindexed = direct.texts, direct.unindexed
+    notes += texts.failed
+    notes += ranker.notes
+    if options.reranker:
+        from memsearch.recall.rerank import rerank
+
+        looks = [rerank(options.reranker, text, look) for look in looks]
+    folded = fold(joined(looks), options.top_k)
+    if time is not None:
+        notes.append(_told(time, folded, looks))
+    results = [result(item, indexed=_key(item) not in unindexed) for item in folded]
     if texts.skipped:
-        which = "" if degraded else "that the index does not hold "
+        which = "" if means.store and degraded else "that the index does not hold "
         notes.append(f"{texts.skipped} documents {which}were too much to read for this answer")
     if len(scopes) > 1:
-        _name_projects(results, legs, texts)
+        _name_projects(results, ranker.project_of, texts)
     told = fresh.as_dict() | {"scanned": len(texts.chunks), "unscanned": texts.skipped}
     return Answer(results, told, notes, degraded)
+
+
+def joined(looks: Sequence[Sequence[Fused]]) -> list[Fused]:
+    """One ranking of several: each hit where it comes first.
+
+    Of two, those of the first keep the upper half of the scores and the others the lower.
+    """
+    if len(looks) == 1:
+        return list(looks[0])
+    first, second = looks
+    there = {item.hit.chunk_hash for item in first}
+    return [replace(item, score=0.5 + item.score / 2) for item in first] + [
+        replace(item, score=item.score / 2) for item in second if item.hit.chunk_hash not in there
+    ]
+
+
+def _look(
+    ranker: Ranker, index: Index | None, time: Named | None, options: SearchOptions
+) -> list[list[Fused]]:
+    """The rankings that make the answer: in the time that was named, then in any."""
+    if time is None:
+        return [ranker.rank(index, options.filters)]
+    narrowed = replace(options.filters, since=time.first, until=time.last)
+    first = ranker.rank(index, narrowed)
+    if len(fold(first, options.top_k)) == options.top_k:
+        return [first]
+    anytime = ranker.rank(index, options.filters)
+    return [first, anytime] if first else [anytime]
+
+
+def _named_time(text: str, options: SearchOptions) -> Named | None:
+    if options.today is None or options.filters.since or options.filters.until:
+        return None
+    return named_time(text, options.today)
+
+
+def _told(time: Named, folded: Sequence[Folded], looks: Sequence[Sequence[Fused]]) -> str:
+    days = f"{time.first}" if time.first == time.last else f"{time.first} to {time.last}"
+    when = f"{days} ({time.words!r} in the question)"
+    filters = Filters(since=time.first, until=time.last)
+    inside = sum(day_is_in(item.fused.hit.day, filters) for item in folded)
+    if not inside:
+        return f"Nothing is from {when}, so all days were searched"
+    if len(looks) == 1:
+        return f"Searched {when} alone"
+    return f"Searched {when} first; that gave {inside}, the rest is of other days"
+
+
+def _vector(text: str, scopes: Sequence[Scope], means: Means, notes: list[str]) -> Vectors | None:
+    """The question's vector; without one, ``notes`` says why."""
+    if means.store is None:
+        return None
+    other = _other_models(means.model, scopes)
+    if other:
+        notes.append(
+            f"Searched by keywords alone: the index is of {other}, the model of now is"
+            f" {means.model}; memsearch index renews it"
+        )
+        return None
+    try:
+        return means.embedder().embed_query(text)
+    except MemsearchError as error:
+        notes.append(f"Searched by keywords alone, since the question has no vector: {error}")
+        return None
+
+
+def _direct_ranker(
+    asked: Asked,
+    scopes: Sequence[Scope],
+    direct: DirectIndex,
+    options: SearchOptions,
+    notes: list[str],
+) -> Ranker:
+    if asked.vector is not None:
+        missing = direct.read_vectors(len(asked.vector))
+        if missing:
+            notes.append(f"Searched by keywords alone: {missing}")
+            asked = replace(asked, vector=None)
+    return Ranker(
+        asked,
+        scopes,
+        Scan({}),
+        directions=direct.directions() if options.cross_language else None,
+        unplaced=direct.unplaced,
+    )
+
+
+def _key(item: Folded) -> str:
+    return item.fused.hit.chunk_hash
 
 
 def result(item: Folded, *, indexed: bool) -> dict[str, Any]:
@@ -213,9 +299,7 @@ def answer_search(request: Mapping[str, Any], access: Access) -> dict[str, Any]:
         text_of(request, "query"),
         options,
         scopes=scopes,
-        store=access.store() if access.has_index() else None,
-        model=access.model(),
-        embedder=access.embedder,
+        means=means_of(access),
     )
     unreadable = (text for scope in scopes for text in scope.memory.unreadable)
     notes = [*where.notes, *unreadable, *answer.notes]
@@ -229,96 +313,30 @@ def scope_of(project: Project, where: Setting, access: Access, *, archive: bool)
     """A project with what the disk and the log say of it now."""
     exclude = access.settings(project.root).indexing.exclude
     memory = memory_of(project, exclude, archive=archive)
-    documents = where.log.documents_of(project.collection)
     return Scope(
         project,
         memory,
         freshness.check(project, where.log, memory.files),
-        frozenset(document.model for document in documents if document.model),
+        where.log.documents_of(project.collection),
     )
 
 
-class _Legs:
-    """The two rankings of the index, over all scopes."""
+def means_of(access: Access) -> Means:
+    """What a search of a home runs on."""
+    model = access.model()
 
-    def __init__(
-        self, terms: str, vector: Vectors | None, options: SearchOptions, texts: Scan
-    ) -> None:
-        self.terms = terms
-        self.vector = vector
-        self.options = options
-        self.limit = max(LEG_MIN, LEG_FACTOR * options.top_k)
-        self.dense: Leg = None
-        self.keyword: Leg = None
-        self.notes: list[str] = []
-        self.project_of: dict[str, Project] = {}
-        #: Ids of the documents that were read directly, as the index holds them.
-        self.held: set[str] = set()
-        #: Content hashes of those documents as they are now.
-        self.current = {
-            (document.project.collection, document.source): {
-                content_hash(hit.content) for hit in hits
-            }
-            for document, hits in texts.chunks.items()
-        }
-        self._texts = texts
+    def cache() -> EmbeddingCache:
+        from memsearch.sinks.cache import EmbeddingCache
 
-    def run(self, store: Store, scopes: Sequence[Scope]) -> None:
-        """Ask the index."""
-        dense: list[list[Hit]] = []
-        keyword: list[list[Hit]] = []
-        done: set[str] = set()
-        for scope in scopes:
-            collection = scope.project.collection
-            if collection in done:
-                continue
-            done.add(collection)
-            vector = self._vector_for(store, collection)
-            filters = self.options.filters
-            if vector is not None:
-                hits = store.dense(collection, vector, self.limit, filters)
-                dense.append(self._still_true(scope, hits))
-            if self.terms:
-                hits = store.keyword(collection, self.terms, self.limit, filters)
-                keyword.append(self._still_true(scope, hits))
-        # A leg that could not run is None, so that the other one is scored alone.
-        self.dense = self._best(dense) if dense else None
-        self.keyword = self._best(keyword) if keyword else None
-        self._look_up(store)
+        return EmbeddingCache(access.home.embeddings_db, read_only=True)
 
-    def _vector_for(self, store: Store, collection: str) -> Vectors | None:
-        if self.vector is None:
-            return None
-        dimension = store.dimension(collection)
-        if dimension is None or dimension == len(self.vector):
-            return self.vector
-        self.notes.append(
-            f"Searched by keywords alone: the index holds vectors of {dimension} numbers and"
-            f" the model of now gives {len(self.vector)}; memsearch index renews it"
-        )
-        return None
-
-    def _still_true(self, scope: Scope, hits: Iterable[Hit]) -> list[Hit]:
-        """The hits whose text is still in the Markdown, as far as that is known."""
-        kept = []
-        for hit in hits:
-            if hit.source in scope.freshness.gone:
-                continue
-            current = self.current.get((scope.project.collection, hit.source))
-            if current is not None and content_hash(hit.content) not in current:
-                continue
-            self.project_of.setdefault(hit.chunk_hash, scope.project)
-            kept.append(hit)
-        return kept
-
-    def _best(self, parts: list[list[Hit]]) -> list[Hit]:
-        merged = heapq.merge(*parts, key=lambda hit: -hit.score)
-        return list(merged)[: self.limit]
-
-    def _look_up(self, store: Store) -> None:
-        """Which chunks of the documents that were read directly the index holds already."""
-        for document in list(self._texts.chunks)[:MAX_ID_LOOKUPS]:
-            self.held |= store.ids(document.project.collection, document.source)
+    return Means(
+        store=access.store() if access.has_index() else None,
+        model=model,
+        embedder=access.embedder,
+        directions=lambda names: directions(access.home.state_db, names, model),
+        cache=cache,
+    )
 
 
 def _question(query: str) -> tuple[str, list[str]]:
@@ -343,49 +361,11 @@ def _other_models(model: str, scopes: Sequence[Scope]) -> str:
     )
 
 
-def _read_all(scopes: Sequence[Scope], model: str, options: SearchOptions) -> Scan:
-    """Every document of the projects, newest first: what is left when the index is not."""
-    documents: list[Unindexed] = []
-    for scope in scopes:
-        documents += freshness.check(scope.project, LogView(), scope.memory.files).unindexed
-    documents.sort(key=lambda item: (-item.mtime_ns, item.path))
-    return scan.read(documents, model, options.limits)
-
-
-def _scanned(
-    legs: _Legs, texts: Scan, options: SearchOptions
-) -> tuple[list[Fused], frozenset[str]]:
-    """The answers that only the direct reading knows, and their ids."""
-    rivals = list(legs.keyword or ())
-    known = {hit.chunk_hash for hit in [*rivals, *(legs.dense or ())]} | legs.held
-    held_texts = {
-        (legs.project_of[hit.chunk_hash].collection, hit.source, hit.content)
-        for hit in [*rivals, *(legs.dense or ())]
-    }
-    fresh = [
-        hit
-        for document, hits in texts.chunks.items()
-        for hit in hits
-        if hit.chunk_hash not in known
-        and (document.project.collection, hit.source, hit.content) not in held_texts
-    ]
-    placed = scan.rank(legs.terms, fresh, rivals, options.filters)
-    found = [
-        Fused(hit, place_score(place), similarity=None, dense=None, keyword=place)
-        for hit, place in placed
-    ]
-    return found, frozenset(item.hit.chunk_hash for item in found)
-
-
-def _weighed(item: Fused) -> Fused:
-    if item.hit.kind != "digest":
-        return item
-    return replace(item, score=item.score * DIGEST_WEIGHT)
-
-
-def _name_projects(results: list[dict[str, Any]], legs: _Legs, texts: Scan) -> None:
+def _name_projects(
+    results: list[dict[str, Any]], project_of: Mapping[str, Project], texts: Scan
+) -> None:
     """Say of each result which project it is from."""
-    roots = {key: project.root for key, project in legs.project_of.items()}
+    roots = {key: project.root for key, project in project_of.items()}
     for document, hits in texts.chunks.items():
         for hit in hits:
             roots.setdefault(hit.chunk_hash, document.project.root)
@@ -395,8 +375,9 @@ def _name_projects(results: list[dict[str, Any]], legs: _Legs, texts: Scan) -> N
 
 def _options(request: Mapping[str, Any], where: Setting) -> SearchOptions:
     settings = where.settings
+    today = _today(request)
     filters = make_filters(
-        today=_today(request),
+        today=today,
         base=where.project.base,
         since=text_of(request, "since"),
         until=text_of(request, "until"),
@@ -410,7 +391,10 @@ def _options(request: Mapping[str, Any], where: Setting) -> SearchOptions:
     return SearchOptions(
         top_k=number_of(request, "top_k", settings.search.top_k, least=1, most=MAX_TOP_K),
         filters=filters,
-        fusion=settings.search.fusion if settings.search.fusion in FUSIONS else "rrf",
+        today=today,
+        fusion=settings.search.fusion,
+        cross_language=settings.search.cross_language,
+        reranker=settings.search.reranker,
         limits=ChunkLimits(settings.chunking.max_chunk_size, settings.chunking.overlap_lines),
     )
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
+import pytest
+
 from memsearch.config.project import Project
 from memsearch.recall import scan
 from memsearch.recall.freshness import Unindexed
@@ -56,33 +58,52 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     assert "gone.md" in found.failed[0]
 
 
+def keys(hits: list[Hit]) -> list[str]:
+    return [hit.chunk_hash for hit in hits]
+
+
 def test_a_rare_word_comes_first_among_the_indexed_hits(make_hit: Make) -> None:
     question = query_keywords("why did the XQZ9 upload fail")
-    indexed = [make_hit(f"i{n}", content=f"- the upload number {n} went well") for n in range(9)]
+    indexed = [
+        make_hit(f"i{n}", 5.0 - n / 10, f"- the upload number {n} went well") for n in range(9)
+    ]
     fresh = [
         make_hit("f1", content="- the XQZ9 job was retried"),
         make_hit("f2", content="- lunch was late"),
     ]
-    ((hit, place),) = scan.rank(question, fresh, indexed, Filters())
-    assert (hit.chunk_hash, place) == ("f1", 1)
+    merged = scan.merge(question, fresh, indexed, Filters())
+    assert keys(merged) == ["f1", *keys(indexed)]
+    assert merged[0].score > 5.0
 
 
 def test_a_common_word_comes_behind_better_hits(make_hit: Make) -> None:
     question = query_keywords("flaky login test on CI")
-    indexed = [make_hit(f"i{n}", content=f"- the flaky login test on CI, {n}") for n in range(3)]
+    indexed = [make_hit(f"i{n}", 9.0, f"- the flaky login test on CI, {n}") for n in range(3)]
     fresh = [make_hit("f", content="- a test")]
-    ((_, place),) = scan.rank(question, fresh, indexed, Filters())
-    assert place == 4
+    merged = scan.merge(question, fresh, indexed, Filters())
+    assert keys(merged) == ["i0", "i1", "i2", "f"]
+    assert 0 < merged[3].score < 9.0
 
 
 def test_places_are_counted_over_both(make_hit: Make) -> None:
     question = query_keywords("alpha")
-    indexed = [make_hit("i", content="alpha beta beta beta beta")]
+    indexed = [make_hit("i", 3.0, "alpha beta beta beta beta")]
     fresh = [make_hit("f1", content="alpha alpha"), make_hit("f2", content="alpha" + " beta" * 40)]
-    places = {
-        hit.chunk_hash: place for hit, place in scan.rank(question, fresh, indexed, Filters())
-    }
-    assert places == {"f1": 1, "f2": 3}
+    assert keys(scan.merge(question, fresh, indexed, Filters())) == ["f1", "i", "f2"]
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"),
+    [(8.0, 40.0), (4.0, 20.0), (3.0, 15.0), (2.0, 10.0), (1.5, 6.0), (1.0, 2.0), (0.5, 1.0)],
+)
+def test_scores_are_translated_between_their_neighbours(score: float, expected: float) -> None:
+    assert scan.translated(score, [4.0, 2.0, 1.0], [20.0, 10.0, 2.0]) == expected
+    assert scan.translated(score, [], []) == score
+
+
+def test_equal_scores_are_no_division_by_zero() -> None:
+    assert scan.translated(2.0, [2.0, 2.0], [9.0, 8.0]) == 9.0
+    assert scan.translated(2.5, [3.0, 2.0, 2.0], [9.0, 8.0, 7.0]) == 8.5
 
 
 def test_filters_hold_here_too(make_hit: Make) -> None:
@@ -92,7 +113,7 @@ def test_filters_hold_here_too(make_hit: Make) -> None:
         make_hit("c", content="alpha", day=20260305, platform="opencode"),
     ]
     wanted = Filters(until=date(2026, 3, 5), platform="codex")
-    assert [hit.chunk_hash for hit, _ in scan.rank("alpha", fresh, [], wanted)] == ["a"]
+    assert keys(scan.merge("alpha", fresh, [], wanted)) == ["a"]
 
 
 def test_chinese_and_headings_and_days_are_words_too(make_hit: Make) -> None:
@@ -102,10 +123,10 @@ def test_chinese_and_headings_and_days_are_words_too(make_hit: Make) -> None:
         make_hit("day", content="- nothing", day=20260303),
     ]
     for question, key in (("备份脚本失败", "zh"), ("gateway", "later piece"), ("3月3日", "day")):
-        placed = scan.rank(query_keywords(question), fresh, [], Filters())
-        assert [hit.chunk_hash for hit, _ in placed] == [key], question
+        assert keys(scan.merge(query_keywords(question), fresh, [], Filters())) == [key], question
 
 
 def test_nothing_to_look_for_or_in(make_hit: Make) -> None:
-    assert scan.rank("", [make_hit("a", content="alpha")], [], Filters()) == []
-    assert scan.rank("alpha", [], [make_hit("a", content="alpha")], Filters()) == []
+    assert scan.merge("", [make_hit("a", content="alpha")], [], Filters()) == []
+    indexed = [make_hit("a", content="alpha")]
+    assert scan.merge("alpha", [], indexed, Filters()) == indexed

@@ -1,0 +1,120 @@
+"""Which language a text is in, and the direction in which a model keeps two languages apart.
+
+A small multilingual embedder ranks any text in the question's language above the right text in
+another: most of the difference between a Chinese and an English passage is the language. That
+difference is one direction, nearly the same for all texts, and a question without its share of
+it is answered from both languages alike.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memsearch.sinks.types import Vectors
+
+#: Share of Han letters among all letters from which a text is Chinese: notes about code are
+#: full of English names.
+CHINESE_SHARE = 0.2
+#: Texts of each language from which a collection's own direction is taken.
+ENOUGH = 20
+#: Length of the difference of two means below which it has no direction.
+NO_DIFFERENCE = 1e-3
+#: The shipped direction, in this package; ``benchmarks/language_direction.py`` makes it.
+SHIPPED = "language_direction.json"
+
+_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Vectors of texts added up by language.
+
+    ``chinese`` and ``english`` (all that is not Chinese) count texts; the sums have shape
+    ``(dimension,)``, float32, and are None where there is no text.
+    """
+
+    chinese: int = 0
+    english: int = 0
+    chinese_sum: Vectors | None = None
+    english_sum: Vectors | None = None
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.chinese + other.chinese,
+            self.english + other.english,
+            _plus(self.chinese_sum, other.chinese_sum),
+            _plus(self.english_sum, other.english_sum),
+        )
+
+
+def is_chinese(text: str) -> bool | None:
+    """Whether a text is Chinese; None when it has no letter."""
+    letters = sum(map(str.isalpha, text))
+    return len(_HAN.findall(text)) >= CHINESE_SHARE * letters if letters else None
+
+
+def add_up(texts: Iterable[tuple[str, Vectors]]) -> Sums:
+    """The sums of texts with their vectors; those without a letter are left out."""
+    sums = Sums()
+    for text, vector in texts:
+        chinese = is_chinese(text)
+        if chinese is not None:
+            sums += Sums(1, 0, vector, None) if chinese else Sums(0, 1, None, vector)
+    return sums
+
+
+def direction(sums: Sums, model: str) -> Vectors | None:
+    """The unit vector from the mean Chinese to the mean English text.
+
+    Args:
+        sums: Of a collection.
+        model: Identity of the model of its vectors.
+
+    Returns:
+        Shape ``(dimension,)``, float32, L2 norm 1. While a language has fewer than ``ENOUGH``
+        texts it is the shipped one, for the model that it was made with; else None.
+    """
+    if min(sums.chinese, sums.english) < ENOUGH:
+        return shipped(model)
+    import numpy as np
+
+    assert sums.chinese_sum is not None
+    assert sums.english_sum is not None
+    difference = sums.english_sum / sums.english - sums.chinese_sum / sums.chinese
+    length = float(np.linalg.norm(difference))
+    return np.asarray(difference / length, np.float32) if length > NO_DIFFERENCE else None
+
+
+def without(query: Vectors, direction: Vectors) -> Vectors:
+    """A question's vector q without its share of a direction u: ``q - (q·u)u``, of norm 1."""
+    import numpy as np
+
+    rest = query - float(query @ direction) * direction
+    length = float(np.linalg.norm(rest))
+    return np.asarray(rest / length, np.float32) if length > NO_DIFFERENCE else query
+
+
+@functools.lru_cache(maxsize=4)
+def shipped(model: str) -> Vectors | None:
+    """The direction that comes with the package; None for every model but one."""
+    found = json.loads((resources.files(__package__) / SHIPPED).read_text(encoding="utf-8"))
+    if found["model"] != model:
+        return None
+    import numpy as np
+
+    vector = np.array(found["direction"], np.float32)
+    return np.asarray(vector / np.linalg.norm(vector), np.float32)
+
+
+def _plus(one: Vectors | None, other: Vectors | None) -> Vectors | None:
+    if one is None or other is None:
+        return other if one is None else one
+    total: Vectors = one + other
+    return total
