@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 
 from memsearch.config.paths import Home
 
@@ -16,17 +17,50 @@ LOCK_FD_VARIABLE = "MEMSEARCH_LOCK_FD"
 FIRST_BACKOFF_SECONDS = 1.0
 #: The longest such wait, in seconds.
 MAX_BACKOFF_SECONDS = 300.0
+#: How often the lock is tried while only those hold it who ask whether a worker lives, and
+#: the seconds between two tries.
+TRIES, TRY_SECONDS = 100, 0.0005
 
 
 def take_lock(home: Home) -> int | None:
-    """The locked descriptor of ``run/worker.lock``, or None while a worker lives."""
+    """The locked descriptor of ``run/worker.lock``, or None while a worker lives.
+
+    The pid of the last holder leaves the file with it: until the new holder has written its
+    own, the file names nobody, rather than a process that may be somebody else's by now.
+    """
     fd = os.open(home.worker_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    for _ in range(TRIES):
+        if _try(fd, fcntl.LOCK_EX):
+            os.ftruncate(fd, 0)
+            return fd
+        # Refused by a worker, or by somebody who asks for one (``is_held``) and lets go at
+        # once. To take that one for a worker would lose a start. It leaves room for a shared
+        # lock, a worker does not.
+        if not _try(fd, fcntl.LOCK_SH):
+            break
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        time.sleep(TRY_SECONDS)
+    os.close(fd)
+    return None
+
+
+def _try(fd: int, kind: int) -> bool:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except OSError:
-        os.close(fd)
-        return None
-    return fd
+        return False
+    return True
+
+
+def is_ours(home: Home, fd: int) -> bool:
+    """Whether a descriptor is still of the file that others look for the lock at.
+
+    Somebody may have deleted ``run/``: then the lock that is held keeps nobody out.
+    """
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(home.worker_lock))
+    except OSError:
+        return False
 
 
 def start_stamp(home: Home) -> str:
@@ -71,20 +105,16 @@ def clear_stamp(home: Home) -> None:
 
 
 def is_held(home: Home) -> bool:
-    """Whether a worker lives. The lock is tried shared for a moment,
-    so that two that ask at once
-    do not take each other for a worker."""
+    """Whether a worker lives. The lock is tried shared for a moment, so that two that ask at
+    once do not take each other for a worker."""
     try:
         fd = os.open(home.worker_lock, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        return not _try(fd, fcntl.LOCK_SH)
     finally:
         os.close(fd)
-    return False
 
 
 def write_pid(fd: int) -> None:

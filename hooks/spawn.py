@@ -15,12 +15,14 @@ from memsearch.config.paths import Home
 from memsearch.config.worker_lock import LOCK_FD_VARIABLE, backoff_left, stamp_start, take_lock
 
 
-def start_worker(home: Home, environ: dict[str, str]) -> int | None:
+def start_worker(home: Home, environ: dict[str, str], *, by_hand: bool = False) -> int | None:
     """Start the worker of this home unless one lives.
 
     Args:
         home: Whose worker.
         environ: The caller's environment.
+        by_hand: A person asks, who may have mended what the last starts died of: start at
+            once, however they ended.
 
     Returns:
         The new worker's process id; None when one lives already or a start has to wait.
@@ -33,7 +35,7 @@ def start_worker(home: Home, environ: dict[str, str]) -> int | None:
         return None
     try:
         now = time.time()
-        if backoff_left(home, now) > 0:
+        if not by_hand and backoff_left(home, now) > 0:
             return None
         stamp_start(home, now)
         os.set_inheritable(fd, True)

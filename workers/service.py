@@ -150,8 +150,10 @@ class Service:
 
     def _answer(self, operation: str, body: bytes) -> JSONResponse:
         engine = self._engine
-        engine.asked = time.monotonic()
-        started = time.monotonic()
+        if operation == "ping":
+            # Whoever looks whether a worker lives must not keep it alive.
+            return JSONResponse(self._alive())
+        engine.asked = started = time.monotonic()
         try:
             request = json.loads(body or b"{}")
             if not isinstance(request, dict):
@@ -191,13 +193,14 @@ class Service:
         )
         return JSONResponse(answer)
 
+    def _alive(self) -> dict[str, Any]:
+        return {
+            "pid": os.getpid(),
+            "running": self._engine.running(),
+            "passed_over": probes_of(self._engine.part).faults(),
+        }
+
     def _dispatch(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        if operation == "ping":
-            return {
-                "pid": os.getpid(),
-                "running": self._engine.running(),
-                "passed_over": probes_of(self._engine.part).faults(),
-            }
         if operation in admin.OPERATIONS:
             return admin.handle(operation, request, self._engine)
         return recall.handle(operation, request, self._access)

@@ -47,12 +47,17 @@ def take_worker_lock(home: Home) -> int | None:
     return fd
 
 
-def start_worker(home: Home) -> int | None:
-    """Start a worker unless one lives; its pid, or None."""
+def start_worker(home: Home, *, by_hand: bool = True) -> int | None:
+    """Start a worker unless one lives; its pid, or None.
+
+    Args:
+        home: Whose worker.
+        by_hand: A person asks for it: no wait after starts that died early.
+    """
     from memsearch.hooks.spawn import start_worker as start
 
     try:
-        return start(home, dict(os.environ))
+        return start(home, dict(os.environ), by_hand=by_hand)
     except OSError as error:
         raise MemsearchError(
             f"no worker could be started: {error}",
@@ -72,7 +77,7 @@ def start_for_next_time(home: Home, environ: Mapping[str, str]) -> None:
         return
     if autostart(home, dict(environ)):
         with contextlib.suppress(MemsearchError):
-            start_worker(home)
+            start_worker(home, by_hand=False)
 
 
 def stop_worker(home: Home) -> bool:
@@ -86,8 +91,19 @@ def stop_worker(home: Home) -> bool:
     """
     import signal
 
+    # A worker that is just being started holds the lock already and has not said who it is.
+    wait_until(
+        lambda: worker_lock.holder_pid(home) is not None or not worker_lock.is_held(home),
+        STOP_SECONDS,
+    )
     pid = worker_lock.holder_pid(home)
     if pid is None:
+        if worker_lock.is_held(home):
+            raise MemsearchError(
+                f"something holds {home.worker_lock} and does not say who it is",
+                kind=ErrorClass.BUSY,
+                hint="fuser names the process",
+            )
         return False
     for signum, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, 2.0)):
         try:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from memsearch.cli import output
 from memsearch.cli.home import (
     current_home,
+    start_for_next_time,
     start_worker,
     stop_worker,
     take_worker_lock,
@@ -70,7 +72,9 @@ def workers(
 def _foreground(debug: bool) -> None:
     home = current_home(create=True)
     inherited = os.environ.pop(worker_lock.LOCK_FD_VARIABLE, "")
-    lock = int(inherited) if inherited.isdigit() else worker_lock.take_lock(home)
+    lock = int(inherited) if inherited.isdigit() else None
+    if lock is None or not worker_lock.is_ours(home, lock):
+        lock = worker_lock.take_lock(home)
     if lock is None:
         pid = worker_lock.holder_pid(home)
         output.note(f"a worker runs already (pid {pid}); memsearch workers stop ends it")
@@ -82,15 +86,37 @@ def _foreground(debug: bool) -> None:
 
     os.chdir(home.root)  # the folder it was started in may go away
     note = open_log(home, echo=sys.stderr.isatty(), debug=debug)
-    try:
+    with _leaving(note):
         Worker(home, dict(os.environ), lock, note).run()
+    _leave(output.OK)
+
+
+@contextmanager
+def _leaving(note: Callable[..., None]) -> Iterator[None]:
+    """End the process at an error, at once: see :func:`_leave`."""
+    from memsearch.pipeline.engine import Engine
+
+    try:
+        yield
+    except MemsearchError as error:
+        note("worker_died", level="error", error=str(error), kind=error.kind.value)
+        output.show_error(error)
+        _leave(output.exit_code(error))
     except Exception as error:
-        note("worker_died", level="error", error=f"{type(error).__name__}: {error}")
-        raise
-    # What still hangs in a thread (a call that does not end) must not hold the process.
+        import traceback
+
+        # Without its words in the log: they may quote a conversation.
+        where = Engine.where(error)
+        note("worker_died", level="error", error=type(error).__name__, traceback=where)
+        traceback.print_exc()
+        _leave(output.DEGRADED)
+
+
+def _leave(code: int) -> NoReturn:
+    """Leave without waiting: a call that hangs in a thread must not hold the lock."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(code)
 
 
 def _drain(wait: bool, as_json: bool, debug: bool) -> None:
@@ -103,14 +129,17 @@ def _drain(wait: bool, as_json: bool, debug: bool) -> None:
         from memsearch.workers.runner import Worker
 
         note = open_log(home, echo=False, debug=debug)
-        worker = Worker(home, dict(os.environ), lock, note)
-        counts = worker.drain(wait=wait, progress=_progress())
+        with _leaving(note):
+            worker = Worker(home, dict(os.environ), lock, note)
+            counts = worker.drain(wait=wait, progress=_progress())
         os.close(lock)
+        if not counts.stalled and worker.has_due():
+            # A hook that came in at the very end saw the lock held and started nobody.
+            start_for_next_time(home, os.environ)
     _show_counts(counts, as_json)
-    code = output.DEGRADED if counts.dead else output.OK
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    if counts.stalled:
+        output.note("what is due does not move any more; logs/worker.log says why")
+    _leave(output.DEGRADED if counts.dead or counts.stalled else output.OK)
 
 
 def _progress() -> Callable[[Engine], None]:
@@ -134,7 +163,7 @@ def _wait_for_living(home: Home, wait: bool) -> Counts:
     """A worker lives and has the same work to do: wait until it has done it."""
     from memsearch.pipeline.log import EventLog
     from memsearch.workers import recovery
-    from memsearch.workers.runner import SOON_SECONDS, count
+    from memsearch.workers.runner import SOON_SECONDS, Pace, count
 
     output.note("a worker runs; waiting for it")
     log = EventLog(home.state_db)
@@ -142,9 +171,17 @@ def _wait_for_living(home: Home, wait: bool) -> Counts:
         first = int(log.value("SELECT MAX(seq) FROM events") or 0)
         quiet = 0
         last = time.monotonic()
+        pace = Pace(last)
         while quiet < 3:
             due = recovery.next_due(log)
             busy = due is not None and (wait or due <= time.time() + SOON_SECONDS)
+            seq = int(log.value("SELECT MAX(seq) FROM events") or 0)
+            if due is None or due > time.time():
+                pace.goes_on(time.monotonic())
+            elif pace.stalls(seq, time.monotonic()):
+                if not _running(home):
+                    return replace(count(log, first), stalled=True)
+                pace.goes_on(time.monotonic())
             quiet = 0 if busy or recovery.spooled(home) else quiet + 1
             if not worker_lock.is_held(home):
                 if not quiet and start_worker(home) is None and not worker_lock.is_held(home):
@@ -161,6 +198,17 @@ def _wait_for_living(home: Home, wait: bool) -> Counts:
         return count(log, first)
     finally:
         log.close()
+
+
+def _running(home: Home) -> list[list[str]]:
+    """What the living worker is at; nothing when it does not say."""
+    from memsearch.recall import client
+
+    try:
+        found = client.ask(home.socket, "ping", {}, timeout=5.0).get("running", [])
+    except (client.Unreachable, MemsearchError):
+        return []
+    return list(found)
 
 
 def _show_counts(counts: Counts, as_json: bool) -> None:
@@ -232,9 +280,7 @@ def worker_status(as_json: bool) -> None:
         from memsearch.recall import client
 
         answers = pid is not None and client.answers(home.socket)
-        running: list[list[str]] = []
-        if answers:
-            running = client.ask(home.socket, "ping", {}, timeout=5.0).get("running", [])
+        running = _running(home) if answers else []
         if as_json:
             output.put_json({"pid": pid, "listening": answers, "running": running})
         elif pid is None:

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from memsearch.config.paths import Home
 from memsearch.hooks import enqueue
 
 
@@ -128,3 +129,11 @@ def test_autostart_follows_the_settings_and_survives_broken_ones(
     if config is not None:
         (tmp_path / "config.toml").write_bytes(config)
     assert enqueue.autostart(home, environ) is expected
+
+
+def test_a_path_that_is_not_utf8_survives_the_spool(tmp_path):
+    home = Home(str(tmp_path / "home"))
+    record = {"id": "1" * 32, "at": "2026-03-03T10:00:00.000Z", "data": {"path": "/t/\udcff.jsonl"}}
+    enqueue.spool(home, record)
+    (written,) = (tmp_path / "home" / "spool").iterdir()
+    assert json.loads(written.read_text("ascii")) == record
