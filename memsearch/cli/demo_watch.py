@@ -23,6 +23,8 @@ LOOK_SECONDS = 0.03
 PATIENCE_SECONDS = 240.0
 #: Seconds that a hook's worker has to take its lock, or a crashed one to be noticed.
 WORKER_SECONDS = 3.0
+#: Tries at something that another process holds.
+MAX_BUSY = 4
 #: Lines of the worker's log that a failure shows.
 LOG_LINES = 8
 
@@ -83,10 +85,10 @@ def follow(
                 at = datetime.fromisoformat(event.at).timestamp()
                 if event.type is EventType.HOOK_RECEIVED:
                     started = last = at
-                if event.type is EventType.DEAD_LETTERED:
+                if _is_hopeless(event):
                     raise MemsearchError(
-                        f"{event.data['stage']} gave up: {log.payload(event.id)}",
-                        kind=ErrorClass.BUG,
+                        f"{event.data['stage']} failed: {log.payload(event.id)}",
+                        kind=ErrorClass(event.data["error_class"]),
                     )
                 if event.type is EventType.TURN_SKIPPED:
                     raise MemsearchError("the recorded turn was skipped", kind=ErrorClass.BUG)
@@ -131,6 +133,20 @@ def last_event(home: Home) -> int:
 def _news(log: EventLog, after: int) -> list[Event]:
     rows = log.rows("SELECT * FROM events WHERE seq > ? ORDER BY seq", (after,))
     return [event_of(row) for row in rows]
+
+
+def _is_hopeless(event: Event) -> bool:
+    """Whether a stage gave up, or fails at what a person has to mend first.
+
+    A worker waits for a full disk to be freed, or for a lock, as long as it takes; somebody
+    who watches a demo does not.
+    """
+    if event.type is EventType.DEAD_LETTERED:
+        return True
+    if event.type is not EventType.STAGE_FAILED:
+        return False
+    kind, attempt = event.data["error_class"], int(event.data["attempt"])
+    return kind == ErrorClass.DISK_FULL or (kind == ErrorClass.BUSY and attempt >= MAX_BUSY)
 
 
 def _of_another(event: Event, stream: str) -> bool:

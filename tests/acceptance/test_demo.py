@@ -120,6 +120,27 @@ def test_a_kept_demo_can_be_looked_at_and_its_worker_is_gone(
     assert "summarize.provider = extractive" in out.replace("\n", " ")
 
 
+def test_a_demo_that_fails_says_why_and_leaves_nothing_behind(
+    start: Callable[..., subprocess.Popen[str]], folder: Path
+) -> None:
+    # Room for the log and the journal, not for the model.
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", folder], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("a small file system can only be mounted by root")
+    try:
+        process = start()
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 1
+        assert "The demo failed: embed failed: " in err
+        assert "No space left on device" in err
+        assert "nothing is left behind" in out
+        assert list(folder.iterdir()) == []
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
 def processes_of(folder: str) -> list[str]:
     """The processes whose environment names a folder, a moment after the command has ended."""
     found: list[str] = []
