@@ -25,6 +25,10 @@ def main() -> None:
         from memsearch.hooks.hint import main as hint
 
         leave(hint(arguments[1:]))
+    if arguments and arguments[0] == "permit":
+        from memsearch.hooks.permit import main as permit
+
+        leave(permit(arguments[1:]))
     from memsearch.cli.main import cli
 
     cli(prog_name="memsearch")

@@ -34,6 +34,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "reset": ("index_cmds:reset", "Drop a project's index; its Markdown stays."),
     },
     "Set-up": {
+        "install": ("install_cmd:install", "Install memsearch in agents."),
+        "uninstall": ("install_cmd:uninstall", "Take memsearch out of agents again."),
         "config": ("config_cmd:config", "Show and change settings."),
         "demo": ("demo_cmd:demo", "Drive a recorded turn the whole way, in a temporary home."),
     },

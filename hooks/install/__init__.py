@@ -1,0 +1,1 @@
+"""Putting memsearch into the agents' own configuration, and taking it out again."""

@@ -1,0 +1,98 @@
+"""Claude Code: hooks in ``settings.json`` and the skill beside it.
+
+The plugin in the repository does the same by Claude Code's own means. This way needs no
+``claude`` on the PATH, can be shown beforehand and undone byte for byte, which
+``claude plugin`` does not offer: it writes four files of its own and keeps a copy of the
+checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from memsearch.hooks.install.base import Fault, Installed
+from memsearch.hooks.install.files import Edit, read, whole_file
+from memsearch.hooks.install.hooks_json import Groups, hooks_edit, ours
+from memsearch.hooks.install.place import AGENTS_FOLDER, LAUNCHER, Place, asset, skill
+
+NAME = "claude-code"
+DISPLAY = "Claude Code"
+PROGRAM = "claude"
+#: What to do after an installation.
+NEXT = "start a new session of Claude Code; its first turn is remembered"
+
+
+def root(place: Place) -> str:
+    """The folder of the user's settings."""
+    return place.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(place.user, ".claude")
+
+
+def edits(place: Place) -> list[Edit]:
+    """Our part of the user's files."""
+    folder = root(place)
+    return [
+        hooks_edit(os.path.join(folder, "settings.json"), groups(place), is_ours),
+        whole_file(os.path.join(folder, "skills", "memory-recall", "SKILL.md"), skill(place)),
+    ]
+
+
+def groups(place: Place) -> Groups:
+    """The plugin's hooks, with the installed script in the place of the checkout's."""
+    found: dict[str, list[dict[str, object]]] = json.loads(asset(NAME, "hooks.json"))["hooks"]
+    made: dict[str, dict[str, object]] = {}
+    for event, (group,) in found.items():
+        hooks = group["hooks"]
+        assert isinstance(hooks, list)
+        made[event] = {**group, "hooks": [{**hook, "command": place.launcher} for hook in hooks]}
+    return made
+
+
+def is_ours(command: str) -> bool:
+    """Whether a hook's command is the script of some home of memsearch."""
+    return command.strip("'\"").endswith(f"/{AGENTS_FOLDER}/{LAUNCHER}")
+
+
+def look(place: Place) -> Installed:
+    """What is installed."""
+    folder = root(place)
+    faults: list[Fault] = []
+    events = ours(read(os.path.join(folder, "settings.json")), is_ours)
+    expected = set(groups(place))
+    plugin = plugins(folder)
+    by_plugin = any(name.split("@")[0] == "memsearch" and OWN in name for name in plugin)
+    if events and not expected <= events:
+        missing = ", ".join(sorted(expected - events))
+        faults.append(Fault(f"hooks are missing: {missing}", f"memsearch install {NAME}"))
+    if events and by_plugin:
+        faults.append(
+            Fault(
+                "installed twice, as a plugin and in settings.json: each turn costs two hooks",
+                f"memsearch uninstall {NAME}, or claude plugin uninstall {OWN}",
+            )
+        )
+    faults += [
+        Fault(
+            f"{name}, the plugin of the memsearch of PyPI, captures too",
+            f"claude plugin uninstall {name}",
+        )
+        for name in plugin
+        if name.startswith("memsearch@") and name != OWN
+    ]
+    return Installed(bool(events) or by_plugin, tuple(faults))
+
+
+#: Our plugin, as Claude Code names it.
+OWN = "memsearch@memsearch"
+
+
+def plugins(folder: str) -> list[str]:
+    """The plugins that Claude Code has enabled."""
+    data = read(os.path.join(folder, "settings.json"))
+    try:
+        found = json.loads(data or b"{}").get("enabledPlugins", {})
+    except (ValueError, AttributeError):
+        return []
+    if not isinstance(found, dict):
+        return []
+    return [name for name, enabled in found.items() if enabled]
