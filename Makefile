@@ -20,10 +20,10 @@ EDITABLE := $(VENV)/editable
 LISTED := $(VENV)/files
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types check bench clean FORCE
+.PHONY: help demo test test-clients lint types check bench clean FORCE
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: $(if $(wildcard $(EDITABLE)),$(EDITABLE),$(NORMAL))  ## Drive two recorded turns the whole way, in a temporary home
 	@$(BIN)/memsearch demo
@@ -32,6 +32,10 @@ demo: $(if $(wildcard $(EDITABLE)),$(EDITABLE),$(NORMAL))  ## Drive two recorded
 # memsearch/ hides the package.
 test: $(EDITABLE)  ## Run the unit, integration and acceptance tests
 	$(BIN)/pytest $(ARGS)
+
+# The agents come from npm, once, into a cache; MEMSEARCH_TEST_CLAUDE and the like name others.
+test-clients: $(EDITABLE)  ## Run the real agents from npm against a stub model
+	$(BIN)/pytest -m client tests/clients $(ARGS)
 
 lint: $(EDITABLE)  ## Check style and format
 	$(BIN)/ruff check .

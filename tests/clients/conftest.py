@@ -1,0 +1,116 @@
+"""The real agents, installed from npm once into a cache, or named by the environment."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+# Beside this file, and on no path in pytest's importlib mode.
+sys.path.insert(0, os.path.dirname(__file__))
+from machine import Machine
+from model import Model
+
+#: Agent → npm package and the version that is tested.
+PINNED = {
+    "claude-code": "@anthropic-ai/claude-code@2.1.332",
+    "codex": "@openai/codex@0.171.0",
+    "opencode": "opencode-ai@1.18.33",
+    "openclaw": "openclaw@2026.9.6",
+    "node24": "node@24",
+}
+#: Agent → the variable that names its program, so that nothing is installed.
+NAMED = {
+    "claude-code": "MEMSEARCH_TEST_CLAUDE",
+    "codex": "MEMSEARCH_TEST_CODEX",
+    "opencode": "MEMSEARCH_TEST_OPENCODE",
+    "openclaw": "MEMSEARCH_TEST_OPENCLAW",
+    "node24": "MEMSEARCH_TEST_NODE24",
+}
+#: Seconds that npm has; OpenClaw brings a thousand packages.
+NPM_SECONDS = 900
+_GIVEN = {name: os.environ.get(variable, "") for name, variable in NAMED.items()}
+_CACHE = Path(
+    os.environ.get("MEMSEARCH_TEST_CLIENTS")
+    or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "memsearch-test-clients"
+)
+_MACHINE = {"x86_64": "x64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine(), "")
+_SYSTEM = platform.system().lower()
+
+
+def _program(name: str, modules: Path) -> Path:
+    """Where an agent's own program lies in its package: without the launcher in Node."""
+    if name == "claude-code":
+        return modules / f"@anthropic-ai/claude-code-{_SYSTEM}-{_MACHINE}" / "claude"
+    if name == "codex":
+        found = sorted(modules.glob(f"@openai/codex-{_SYSTEM}-{_MACHINE}/vendor/*/bin/codex"))
+        return found[0] if found else modules / "none"
+    if name == "opencode":
+        return modules / f"opencode-{_SYSTEM}-{_MACHINE}" / "bin" / "opencode"
+    if name == "node24":
+        return modules / "node" / "bin" / "node"
+    return modules / "openclaw" / "openclaw.mjs"
+
+
+def _installed(name: str, path: str = "") -> str:
+    """The program of an agent; installed into the cache when it is not there yet."""
+    if _GIVEN[name]:
+        return _GIVEN[name]
+    folder = _CACHE / PINNED[name].replace("/", "_")
+    program = _program(name, folder / "node_modules")
+    if program.exists():
+        return str(program)
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip(f"npm is not installed, and {NAMED[name]} names no program")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
+    argv = [npm, "install", "--no-audit", "--no-fund", "--silent"]
+    argv += [] if name == "node24" else ["--ignore-scripts"]
+    environ = {**os.environ, "PATH": os.pathsep.join(filter(None, [path, os.environ["PATH"]]))}
+    try:
+        done = subprocess.run(
+            [*argv, PINNED[name]],
+            cwd=folder,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=NPM_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"npm did not install {PINNED[name]} within {NPM_SECONDS} s")
+    if done.returncode != 0 or not program.exists():
+        pytest.skip(f"npm does not install {PINNED[name]}: {done.stderr.strip()[-300:]}")
+    return str(program)
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    with Model() as server:
+        yield server
+
+
+@pytest.fixture
+def machine(tmp_path: Path, model: Model, models_dir: Path) -> Machine:
+    return Machine(tmp_path / "me 我", model, models_dir)
+
+
+@pytest.fixture(scope="session")
+def program() -> Callable[[str], str]:
+    """Agent → its program; skips the test when it cannot be had."""
+    found: dict[str, str] = {}
+
+    def get(name: str) -> str:
+        if name not in found:
+            path = os.path.dirname(get("node24")) if name == "openclaw" else ""
+            found[name] = _installed(name, path)
+        return found[name]
+
+    return get

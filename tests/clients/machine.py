@@ -1,0 +1,159 @@
+"""One user's machine with real agents on it, a stub in the place of every model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from model import Model
+
+#: Seconds that one command may take.
+PATIENCE = 180
+COMMAND = [sys.executable, "-P", "-m", "memsearch._entry"]
+
+
+@dataclass
+class Machine:
+    """A home folder whose name holds a space and Chinese, with a project in it.
+
+    Attributes:
+        root: The user's home folder.
+        model: The stub.
+        models: A folder with memsearch's own converted model.
+        programs: Agent → the argument list that runs it.
+        paths: Folders at the front of the PATH (a Node of its own).
+    """
+
+    root: Path
+    model: Model
+    models: Path
+    programs: dict[str, list[str]] = field(default_factory=dict)
+    paths: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.home = self.root / ".memsearch"
+        self.project = self.root / "my 项目"
+        self.project.mkdir(parents=True)
+        git = ["git", "-c", "user.name=dev", "-c", "user.email=dev@example.com"]
+        subprocess.run([*git, "init", "-q", "-b", "main", "."], cwd=self.project, check=True)
+        (self.project / "README.md").write_text("# demo\n", encoding="utf-8")
+        subprocess.run(["git", "add", "."], cwd=self.project, check=True)
+        subprocess.run([*git, "commit", "-qm", "start"], cwd=self.project, check=True)
+        self.home.mkdir(mode=0o700)
+        (self.home / "models").symlink_to(self.models)
+        self.settings: dict[str, str] = {}
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """A clean environment: nothing of the tester's, no way out to the network."""
+        own = {
+            "PATH": os.pathsep.join([*self.paths, "/usr/local/bin", "/usr/bin", "/bin"]),
+            "HOME": str(self.root),
+            "TERM": "dumb",
+            "LANG": "C.UTF-8",
+            "TZ": "UTC",
+            "NO_COLOR": "1",
+            "MEMSEARCH_SUMMARIZE__PROVIDER": "extractive",
+            "MEMSEARCH_WORKERS__AUTOSTART": "false",
+        }
+        # Where the package is run from without being installed.
+        if "PYTHONPATH" in os.environ:
+            own["PYTHONPATH"] = os.environ["PYTHONPATH"]
+        return own | self.settings
+
+    def agent(
+        self, name: str, *arguments: str, stdin: str = "", cwd: Path | None = None, **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run an agent; it has to succeed."""
+        return self._run([*self.programs[name], *arguments], stdin, cwd, environ)
+
+    def memsearch(
+        self,
+        *arguments: str,
+        stdin: str = "",
+        cwd: Path | None = None,
+        check: bool = True,
+        **environ: str,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run memsearch."""
+        return self._run([*COMMAND, *arguments], stdin, cwd, environ, check=check)
+
+    def _run(
+        self,
+        argv: list[str],
+        stdin: str,
+        cwd: Path | None,
+        environ: dict[str, str],
+        *,
+        check: bool = True,
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            argv,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            cwd=cwd or self.project,
+            env=self.environ | environ,
+            timeout=PATIENCE,
+            check=False,
+        )
+        if check:
+            assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def drain(self) -> None:
+        """Work everything that is due."""
+        self.memsearch("workers", "--drain")
+
+    def search(self, *arguments: str) -> list[dict[str, Any]]:
+        """The results of a search."""
+        found = json.loads(self.memsearch("search", *arguments, "--json").stdout)
+        return list(found)
+
+    @property
+    def memory(self) -> Path:
+        """The folder of the journals."""
+        return self.project / ".memsearch" / "memory"
+
+    def journal(self) -> str:
+        """All journals."""
+        return "".join(path.read_text("utf-8") for path in sorted(self.memory.glob("*.md")))
+
+    def anchors(self) -> list[dict[str, str]]:
+        """The anchors of all entries, in order."""
+        return [
+            dict(pair.split(":", 1) for pair in found.split())
+            for found in re.findall(r"<!-- (session:.*?) -->", self.journal())
+        ]
+
+    def note(self, day: str, platform_key: str, text: str) -> None:
+        """An entry that another agent made, with its anchor."""
+        self.memory.mkdir(parents=True, exist_ok=True)
+        with (self.memory / f"{day}.md").open("a", encoding="utf-8") as file:
+            file.write(
+                f"# {day}\n\n## Session 09:00\n\n### 09:00\n"
+                f"<!-- session:other turn:other-1 {platform_key} -->\n- {text}\n"
+            )
+
+    def trust(self) -> None:
+        """Let the journals of the project be injected, though no turn was captured yet."""
+        (self.home / "run").mkdir(exist_ok=True)
+        (self.home / "run" / "trusted").write_text(f"{self.memory}\n", encoding="utf-8")
+
+
+def snapshot(folder: Path) -> dict[str, str]:
+    """Every file below a folder, by its content."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
