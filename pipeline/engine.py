@@ -72,6 +72,9 @@ class Engine:
         self._embedder: Embedder | None = None
         self._embedder_key: object = None
         self._store: Store | None = None
+        #: How often the store was taken into use anew; its sign while it is, else 0.
+        self._openings = 0
+        self._store_opening = 0
         self._store_folder: tuple[int, int] | None = None
         self._cache: EmbeddingCache | None = None
         self._summarizers: dict[object, Any] = {}
@@ -103,14 +106,28 @@ class Engine:
             self.note("stage_unrecorded", level="error", stage=stage, key=key, error=error.message)
             if self.is_log_damage(error):
                 self.damaged.set()
+        except Exception as error:
+            # Outside of what a stage turns into a failure of its stream. Huey would log it in
+            # its own words, which may quote the conversation.
+            self.note(
+                "stage_bug",
+                level="error",
+                stage=stage,
+                stream=key,
+                error=type(error).__name__,
+                traceback=self.where(error),
+            )
         finally:
             with self._guard:
                 self._running.discard(work)
                 again = work in self._again
                 self._again.discard(work)
-            if again and not self.stop.is_set():
+        if again and not self.stop.is_set():
+            try:
                 with self.log.transaction() as tx:
                     tx.add_task(stage, key)
+            except MemsearchError as error:  # the sweep finds it
+                self.note("task_lost", level="warning", stage=stage, key=key, error=error.message)
         self.note(
             "stage_ran", level="debug", stage=stage, key=key, seconds=time.monotonic() - started
         )
@@ -156,21 +173,29 @@ class Engine:
         except MemsearchError as error:
             self.failed(stage, row, key or row["stream"], error)
         except Exception as error:
-            self.note(
-                "stage_bug",
-                level="error",
-                stage=stage,
-                stream=row["stream"],
-                error=type(error).__name__,
-                traceback=self.where(error),
-            )
-            wrapped = MemsearchError(f"{type(error).__name__}: {error}", kind=ErrorClass.BUG)
-            self.failed(stage, row, key or row["stream"], wrapped)
+            failure = self.as_failure(stage, row["stream"], error)
+            self.failed(stage, row, key or row["stream"], failure)
+
+    def as_failure(self, stage: str, what: str, error: Exception) -> MemsearchError:
+        """An error as one of ours; what nobody foresaw is noted, without its words."""
+        if isinstance(error, MemsearchError):
+            return error
+        self.note(
+            "stage_bug",
+            level="error",
+            stage=stage,
+            stream=what,
+            error=type(error).__name__,
+            traceback=self.where(error),
+        )
+        return MemsearchError(f"{type(error).__name__}: {error}", kind=ErrorClass.BUG)
 
     def failed(self, stage: str, row: sqlite3.Row, key: str, error: MemsearchError) -> None:
         """Write down a failure and what follows from it."""
-        if self.stop.is_set() and error.kind is ErrorClass.TIMEOUT:
-            return  # cut short by the shutdown, no fault of its own; the next start takes it up
+        if self.stop.is_set():
+            # Cut short by the shutdown, or by what the shutdown closed: no fault of its own.
+            # The next start takes it up, and counts what a call had set aside.
+            return
         retry = self.settings().retry
         attempt = int(row["attempts"]) + 1
         decision = decide(
@@ -256,19 +281,22 @@ class Engine:
             self.used = time.monotonic()
             if self._store is None:
                 self._store = open_store(self.settings().milvus, self.home, self.environ)
+            if not self._store_opening:
+                self._openings += 1
+                self._store_opening = self._openings
                 self._store_folder = None
             return self._store
 
-    def opened_store(self) -> Store | None:
-        """The store if it is in use now."""
-        return self._store
+    def store_opening(self) -> int:
+        """A number for each time that the store was taken into use; 0 while it is not."""
+        return self._store_opening
 
     def index_was_taken_away(self) -> bool:
         """Whether the index's folder is no longer the one that the store has open."""
         from memsearch.sinks.store import index_uri
 
         with self._parts_lock:
-            if self._store is None:
+            if not self._store_opening:
                 return False
             folder = _folder_identity(index_uri(self.settings().milvus, self.home, self.environ))
             if self._store_folder is None:
@@ -321,12 +349,14 @@ class Engine:
             return not self._running and not self._users
 
     def let_go(self) -> None:
-        """Close the store, the model and the cache; they open again when they are needed."""
+        """Close the store, the model and the cache; they open again when they are needed.
+
+        They are kept as objects: a thread may be about to use one, which opens it again, and
+        a second store beside that one would wait for its lock for ever.
+        """
         with self._parts_lock:
-            store, self._store = self._store, None
-            embedder, self._embedder = self._embedder, None
-            cache, self._cache = self._cache, None
-            for part in (store, embedder, cache):
+            self._store_opening = 0
+            for part in (self._store, self._embedder, self._cache):
                 if part is not None:
                     part.close()
 

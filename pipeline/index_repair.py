@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from typing import TYPE_CHECKING
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.project import Project
+from memsearch.pipeline.events import EventType
 from memsearch.pipeline.stages.append import document_changed
 
 if TYPE_CHECKING:
     import sqlite3
 
     from memsearch.pipeline.engine import Engine
+    from memsearch.pipeline.log import Transaction
 
 
 def remake_missing(engine: Engine) -> int:
@@ -83,7 +86,15 @@ def put_aside(engine: Engine, error: MemsearchError) -> int:
     aside = f"{path}.damaged-{time.strftime('%Y%m%d-%H%M%S')}"
     if "://" in path or not os.path.exists(path):
         raise error  # a server's damage is its owner's to mend
-    os.rename(path, aside)
+    try:
+        os.rename(path, aside)
+    except OSError as failure:
+        raise MemsearchError(
+            f"{path} is damaged and cannot be moved away: {failure.strerror}",
+            kind=ErrorClass.PERMISSION,
+            hint="move it away by hand; the index is made anew from the Markdown",
+        ) from failure
+    engine.let_go()  # a search may have opened it again before it was moved
     engine.note("index_put_aside", level="error", aside=aside, error=error.message)
     rows = engine.log.rows("SELECT * FROM documents WHERE state IN ('done', 'dead')")
     return requeue(engine, rows)
@@ -93,24 +104,31 @@ def requeue(engine: Engine, rows: list[sqlite3.Row]) -> int:
     """Send documents through the index stages, whatever the log believed of them."""
     if not rows:
         return 0
-    projects = {
-        row["collection"]: Project(
-            root=row["root"],
-            memory_dir=row["memory_dir"],
-            base=row["base"],
-            collection=row["collection"],
-        )
-        for row in engine.log.rows("SELECT * FROM projects")
-    }
-    queued = 0
     with engine.log.transaction() as tx:
         for row in rows:
-            project = projects.get(row["collection"])
-            if project is None:
-                continue
+            project = _project_of(tx, row)
             event = document_changed(project, row["source"], row["path"], "verify", force=True)
             tx.append(event)
             tx.add_task("chunk", event.stream)
-            queued += 1
-    engine.note("index_differs", level="warning", documents=queued)
-    return queued
+    engine.note("index_differs", level="warning", documents=len(rows))
+    return len(rows)
+
+
+def _project_of(tx: Transaction, row: sqlite3.Row) -> Project:
+    """The project of a document as its last change names it.
+
+    Not by its collection: several projects may share one, and each has its own folder that
+    sources are relative to.
+    """
+    found = tx.row(
+        "SELECT data FROM events WHERE stream = ? AND type = ? ORDER BY seq DESC LIMIT 1",
+        (row["stream"], EventType.DOCUMENT_CHANGED.value),
+    )
+    data = json.loads(found["data"])["project"] if found is not None else {}
+    root = data.get("root") or row["project"] or os.path.dirname(row["path"])
+    return Project(
+        root=root,
+        memory_dir=data.get("memory_dir") or os.path.dirname(row["path"]),
+        base=data.get("base") or root,
+        collection=row["collection"],
+    )

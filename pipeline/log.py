@@ -142,6 +142,9 @@ class EventLog:
 
     def _connection(self) -> sqlite3.Connection:
         db: sqlite3.Connection | None = getattr(self._local, "db", None)
+        if self._closed:
+            # A thread that outlived the shutdown must not write what its own end made fail.
+            raise MemsearchError(f"{self.path} is closed", kind=ErrorClass.BUSY)
         if db is None:
             fresh = not os.path.exists(self.path)
             # Closed from another thread at the end, hence check_same_thread.
@@ -226,6 +229,7 @@ class EventLog:
     def close(self) -> None:
         """Close the connections of all threads."""
         with self.write_lock:
+            self._closed = True
             for db in self._all:
                 db.close()
             self._all.clear()

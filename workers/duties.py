@@ -29,7 +29,7 @@ class Duties:
         self._engine = engine
         self._replay = AutoReplay(engine.log)
         self._due: dict[Callable[[], None], float] = {}
-        self._verified: object = None
+        self._verified = 0
         self._duties: tuple[tuple[Callable[[], None], float], ...] = (
             (self._replay_owed, REPLAY_SECONDS),
             (self._append_lost, LOST_SECONDS),
@@ -84,11 +84,11 @@ class Duties:
         engine = self._engine
         if index_repair.remake_missing(engine) or not engine.has_index():
             return
-        opened = engine.opened_store()
-        if opened is None or opened is self._verified:
+        opening = engine.store_opening()
+        if not opening or opening == self._verified:
             return
         index_repair.verify(engine)
-        self._verified = engine.opened_store()
+        self._verified = engine.store_opening()
 
     def _back_up(self) -> None:
         home = self._engine.home

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from memsearch.config.errors import MemsearchError
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.retry import TRANSIENT
 from memsearch.pipeline.stages.documents import OPEN, Document, load
@@ -45,7 +44,8 @@ def _embed_all(engine: Engine, collection: str, loaded: list[tuple[sqlite3.Row, 
         return
     try:
         embed_texts(engine, [document for _, document in loaded])
-    except MemsearchError as error:
+    except Exception as failure:
+        error = engine.as_failure("embed", collection, failure)
         if error.kind in TRANSIENT or len(loaded) == 1:
             for row, _ in loaded:
                 engine.failed("embed", row, collection, error)
