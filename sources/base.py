@@ -111,6 +111,7 @@ class Reading:
         more: Turns were left out to stay within ``MAX_READING_CHARS``; they are got by
             reading on from ``resume``, which lies before them. The hooked turn is never
             left out.
+        foreign: The conversation is not the user's: a subagent's, or our own summariser's.
     """
 
     turns: tuple[Turn, ...]
@@ -119,6 +120,7 @@ class Reading:
     skipped: Mapping[str, int]
     torn: bool
     more: bool = False
+    foreign: bool = False
 
     def find(self, name: str | None) -> Turn | None:
         """The turn that a hook means by ``name``; the last one when it gave none."""

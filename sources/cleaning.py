@@ -10,3 +10,8 @@ from memsearch.sources.private import strip_private
 def clean(text: str) -> str:
     """A text without what is private and what memsearch injected."""
     return strip_private(strip_injected(well_formed(text)))[0]
+
+
+def text_of(value: object) -> str:
+    """A value as text that can be written; empty when it is none."""
+    return well_formed(value) if isinstance(value, str) else ""

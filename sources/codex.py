@@ -20,7 +20,8 @@ from typing import Any, BinaryIO
 from memsearch.config.paths import untilde, user_home
 from memsearch.sources.base import Conversation, Pointer, State, Turn
 from memsearch.sources.builder import Step, TurnBuilder
-from memsearch.sources.codex_records import ACTIVITY, SHELL, Entry, path_of, read_record, text_of
+from memsearch.sources.cleaning import text_of
+from memsearch.sources.codex_records import ACTIVITY, SHELL, Entry, path_of, read_record
 from memsearch.sources.jsonl import JsonlSource, Opening, count, open_file
 from memsearch.sources.lines import Record, decode, read_backward, read_line
 from memsearch.sources.listing import files_under, of_file

@@ -21,7 +21,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from memsearch.sources.bounds import compact_input, well_formed
-from memsearch.sources.cleaning import clean
+from memsearch.sources.cleaning import clean, text_of
 from memsearch.sources.injected import strip_injected
 from memsearch.sources.lines import Record
 from memsearch.sources.private import strip_private
@@ -477,11 +477,6 @@ def _plain(content: object) -> str:
         else:
             texts.append(f"[{kind[:60] or 'unknown'}]")
     return "\n".join(texts)
-
-
-def text_of(value: object) -> str:
-    """A value as text that can be written; empty when it is none."""
-    return well_formed(value) if isinstance(value, str) else ""
 
 
 def path_of(payload: dict[str, Any]) -> str:

@@ -128,7 +128,7 @@ class JsonlSource(ABC):
         with open_file(pointer.path) as file:
             size = os.fstat(file.fileno()).st_size
             if self.is_foreign(pointer.path) or self._is_ours(file, is_ours):
-                return Reading(turns=(), resume=size, unknown={}, skipped={}, torn=False)
+                return Reading((), size, unknown={}, skipped={}, torn=False, foreign=True)
             wanted, last_counts = pointer.turn, False
             if start is None:
                 last_counts = wanted is None
@@ -155,7 +155,7 @@ class JsonlSource(ABC):
                     fits = stopped is None and (not_before is None or turn.at >= not_before)
                     if fits or hooked:
                         kept.append(turn)
-                        room -= _weight(turn)
+                        room -= weight(turn)
                 if room < 0 and stopped is None and not records.ended:
                     stopped = fold.resume
                 if stopped is not None and not missing:
@@ -387,7 +387,7 @@ def _changed_at(file: BinaryIO) -> datetime:
     return datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
 
 
-def _weight(turn: Turn) -> int:
+def weight(turn: Turn) -> int:
     """Characters of a turn in memory, what holds them included."""
     return 500 + sum(
         len(item.text) + len(item.output) + len(item.name) + 100 for item in turn.items

@@ -13,6 +13,7 @@ from memsearch.sources.base import Source
 _SOURCES = {
     "claude-code": ("memsearch.sources.claude_code", "ClaudeCode"),
     "codex": ("memsearch.sources.codex", "Codex"),
+    "opencode": ("memsearch.sources.opencode", "OpenCode"),
 }
 
 

@@ -157,6 +157,8 @@ def look(engine: Engine, data: Mapping[str, Any], message: str | None, last_look
             kind=ErrorClass.BAD_FILE,
             hint="put it back, then memsearch dead-letter replay",
         ) from error
+    if reading.foreign:
+        return Found(path=path, reason="not the user's conversation")
     turns = list(reading.turns)
     if ends and not reading.more:
         # As the source cleans what it reads, so that the two can be told to be the same.
