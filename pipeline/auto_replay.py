@@ -34,6 +34,8 @@ WINDOW_SECONDS = 7 * 86_400.0
 PROBE_FACTOR = 2.0
 #: The longest wait between two letters sent ahead, in seconds.
 MAX_PROBE_SECONDS = 3_600.0
+#: Seconds after which what is owed is counted again though nothing has happened.
+RECOUNT_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -54,6 +56,11 @@ class AutoReplay:
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._probes: dict[str, Probe] = {}
+        self._owed: dict[str, list[DeadLetter]] = {}
+        #: The end of the log, and when, at the last count of what is owed.
+        self._counted = (-1, 0.0)
+        #: By stream: the letter's place in the log, and whether it is at fault itself.
+        self._at_fault: dict[str, tuple[int, bool]] = {}
 
     def look(self, base_seconds: float, now: float) -> int:
         """Replay what a recovered provider owes, or send one letter ahead.
@@ -66,19 +73,28 @@ class AutoReplay:
             How many letters were replayed.
         """
         replayed = 0
+        self._count(now)
         for stage, success in SUCCESS.items():
-            letters = self.owed(stage, success, now)
+            letters = self._owed.get(stage, [])
             if not letters:
                 self._probes.pop(stage, None)
                 continue
-            died = max(letter.at for letter in letters)
-            last = self._log.value("SELECT MAX(at) FROM events WHERE type = ?", (success,))
+            died = max(letter.seq for letter in letters)
+            last = self._log.value("SELECT MAX(seq) FROM events WHERE type = ?", (success,))
             if last is not None and last > died:
                 self._probes.pop(stage, None)
                 replayed += dead_letters.replay(self._log, letters, "recovery")
             elif self._may_probe(stage, base_seconds):
                 replayed += dead_letters.replay(self._log, letters[:1], "recovery")
         return replayed
+
+    def _count(self, now: float) -> None:
+        """Look for letters where the log has grown: thousands may lie there for days."""
+        end = int(self._log.value("SELECT MAX(seq) FROM events") or 0)
+        if end == self._counted[0] and abs(now - self._counted[1]) < RECOUNT_SECONDS:
+            return
+        self._owed = {stage: self.owed(stage, success, now) for stage, success in SUCCESS.items()}
+        self._counted = (end, now)
 
     def owed(self, stage: str, success: str, now: float) -> list[DeadLetter]:
         """The letters that an outage of the stage's provider left, oldest first."""
@@ -92,6 +108,13 @@ class AutoReplay:
 
     def _died_among_successes(self, letter: DeadLetter, success: str) -> bool:
         """Whether others succeeded between its last replay by us and its death."""
+        known = self._at_fault.get(letter.stream)
+        if known is None or known[0] != letter.seq:
+            known = (letter.seq, self._is_at_fault(letter, success))
+            self._at_fault[letter.stream] = known
+        return known[1]
+
+    def _is_at_fault(self, letter: DeadLetter, success: str) -> bool:
         sent = self._log.value(
             "SELECT MAX(seq) FROM events WHERE stream = ? AND type = 'Replayed'"
             " AND json_extract(data, '$.by') = 'recovery'",

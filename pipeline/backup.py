@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,8 +26,10 @@ KEEP = 2
 EVERY_SECONDS = 1800.0
 #: Events at the end of a damaged log that are looked through for hooks.
 SALVAGE_EVENTS = 20_000
-#: Pages that are copied between two looks at the other writers.
-PAGES_A_STEP = 256
+#: Pages that are copied between two looks whether the worker is to end.
+PAGES_A_STEP = 1024
+#: Steps of SQLite's machine between two such looks while a copy is checked.
+STEPS_A_LOOK = 100_000
 
 
 def copies(home: Home) -> list[str]:
@@ -55,26 +58,45 @@ def _mtime(path: str) -> float:
         return 0.0
 
 
-def back_up(home: Home) -> str:
+def back_up(home: Home, stop: threading.Event | None = None) -> str | None:
     """Copy the log while it is in use, check the copy, and keep it as the newest.
 
+    Args:
+        home: Whose log.
+        stop: When it is set, the copy is given up.
+
     Returns:
-        The copy's path.
+        The copy's path; None when it was given up.
 
     Raises:
         MemsearchError: ``DAMAGED`` when the copy is not sound: then the log is not either.
     """
     names = _names(home)
     fresh = names[0] + ".new"
+
+    def look(*_: int) -> None:
+        if stop is not None and stop.is_set():
+            raise _GivenUpError
+
     try:
+        _unlink(fresh)  # of a worker that was killed meanwhile
         with (
-            closing(sqlite3.connect(home.state_db, timeout=10)) as source,
+            closing(sqlite3.connect(home.state_db, timeout=10, isolation_level=None)) as source,
             closing(sqlite3.connect(fresh)) as target,
         ):
             os.chmod(fresh, 0o600)
-            source.backup(target, pages=PAGES_A_STEP, sleep=0.001)
+            # One state of it all: without a read transaction each write of somebody else
+            # starts the copy over, and a busy log would be copied for ever.
+            source.execute("BEGIN")
+            source.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+            source.backup(target, pages=PAGES_A_STEP, progress=look)
+            source.execute("COMMIT")
             target.execute("PRAGMA journal_mode = DELETE").fetchone()
-        check(fresh)
+        check(fresh, stop)
+        look()
+    except _GivenUpError:
+        _unlink(fresh)
+        return None
     except sqlite3.Error as error:
         _unlink(fresh)
         from memsearch.pipeline.log import sqlite_error
@@ -93,19 +115,29 @@ def back_up(home: Home) -> str:
     return names[0]
 
 
-def check(path: str) -> None:
+class _GivenUpError(Exception):
+    """The worker ends."""
+
+
+def check(path: str, stop: threading.Event | None = None) -> None:
     """Look through a database file.
+
+    Args:
+        path: The file.
+        stop: When it is set, nothing is said about the file.
 
     Raises:
         MemsearchError: ``DAMAGED``, with what SQLite found.
     """
     try:
         with closing(sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=10)) as db:
+            if stop is not None:
+                db.set_progress_handler(stop.is_set, STEPS_A_LOOK)
             found = db.execute("PRAGMA quick_check(1)").fetchone()
             db.execute("SELECT COUNT(*) FROM events").fetchone()
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorname", "") or ""
-        if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN")):
+        if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_INTERRUPT")):
             return  # nothing is said about the file
         raise _damaged(path, str(error)) from error
     if found is not None and found[0] != "ok":

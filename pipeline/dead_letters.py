@@ -30,10 +30,11 @@ class DeadLetter:
     project: str
     day: str
     session: str
+    seq: int
 
     def facts(self) -> dict[str, Any]:
         """As ``--json`` prints it."""
-        return {name: getattr(self, name) for name in self.__slots__} | {
+        return {name: getattr(self, name) for name in self.__slots__ if name != "seq"} | {
             "replay": f"memsearch dead-letter replay {self.id}"
         }
 
@@ -59,16 +60,18 @@ def dead_letters(
     """
     letters = []
     for table in _TABLES:
-        for row in log.rows(f"SELECT * FROM {table} WHERE state = 'dead'"):
+        for row in log.rows(
+            f"SELECT t.*, e.id AS given_up FROM {table} AS t"
+            " LEFT JOIN events AS e ON e.seq = t.seq WHERE t.state = 'dead'"
+        ):
             if stage and row["stage"] != stage:
                 continue
             if (since and row["updated"] < since) or (before and row["updated"] >= before):
                 continue
             columns = row.keys()
-            event = log.rows("SELECT id FROM events WHERE seq = ?", (row["seq"],))
             letters.append(
                 DeadLetter(
-                    id=(event[0]["id"] if event else "")[:ID_DIGITS],
+                    id=(row["given_up"] or "")[:ID_DIGITS],
                     stream=row["stream"],
                     stage=row["stage"],
                     at=row["updated"],
@@ -78,9 +81,10 @@ def dead_letters(
                     project=(row["project"] or "") if "project" in columns else "",
                     day=(row["day"] or "") if "day" in columns else "",
                     session=row["session"] if "session" in columns else "",
+                    seq=row["seq"],
                 )
             )
-    return sorted(letters, key=lambda letter: letter.at)
+    return sorted(letters, key=lambda letter: letter.seq)
 
 
 def matching(letters: Iterable[DeadLetter], name: str) -> list[DeadLetter]:
@@ -135,6 +139,30 @@ def replay(log: EventLog, letters: Iterable[DeadLetter], by: str) -> int:
             tx.add_task(letter.stage, _key(row, letter))
             sent += 1
     return sent
+
+
+def replay_captured(log: EventLog) -> int:
+    """Send hooks through again whose turn was captured meanwhile; they come to their end.
+
+    A transcript that was written late leaves a hook that gave up, and the session's next hook
+    brings its turn along: nothing is wrong any more, and nobody has to be told.
+
+    Returns:
+        How many.
+    """
+    captured = []
+    for letter in dead_letters(log, stage="capture"):
+        row = log.row(
+            "SELECT 1 FROM events AS e JOIN turns AS t ON t.stream = 'turn:'"
+            " || json_extract(e.data, '$.platform') || ':' || json_extract(e.data, '$.turn')"
+            " WHERE e.stream = ?1 AND e.type = 'HookReceived' AND NOT EXISTS (SELECT 1 FROM"
+            " events WHERE stream = ?1 AND type = 'Replayed' AND json_extract(data, '$.by') ="
+            " 'recovery')",
+            (letter.stream,),
+        )
+        if row is not None:
+            captured.append(letter)
+    return replay(log, captured, "recovery")
 
 
 def discard(log: EventLog, letters: Iterable[DeadLetter]) -> int:

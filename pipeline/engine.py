@@ -60,6 +60,8 @@ class Engine:
         self.note = note
         #: Set when the process ends: nothing new is begun.
         self.stop = threading.Event()
+        #: Set as soon as the process was told to end; ``stop`` follows.
+        self.stopping = threading.Event()
         #: Set when the log was found damaged: its worker restores it and begins anew.
         self.damaged = threading.Event()
         self.budget = Budget(log)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Callable, Iterator
 
 from memsearch.config import statedb
+from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.log import EventLog, Transaction
 
 #: Events that are folded in one transaction.
 BATCH = 2_000
+#: Seconds to wait for another rebuild.
+WAIT_SECONDS = 60.0
 _SUFFIX = "_rebuilt"
 
 
@@ -27,6 +34,36 @@ def rebuild(log: EventLog, progress: Callable[[int, int], None] | None = None) -
     Returns:
         How many events were folded.
     """
+    with _alone(log.path):
+        return _rebuild(log, progress)
+
+
+@contextlib.contextmanager
+def _alone(path: str) -> Iterator[None]:
+    """Two rebuilds at once would fold into each other's tables; the second waits.
+
+    Raises:
+        MemsearchError: ``BUSY`` after ``WAIT_SECONDS``.
+    """
+    fd = os.open(path + ".rebuild", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + WAIT_SECONDS
+    try:
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise MemsearchError(
+                        "another rebuild is under way", kind=ErrorClass.BUSY
+                    ) from error
+                time.sleep(0.05)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _rebuild(log: EventLog, progress: Callable[[int, int], None] | None) -> int:
     with log.transaction() as tx:
         for table, ddl in statedb.PROJECTIONS.items():
             tx.execute(f"DROP TABLE IF EXISTS {table}{_SUFFIX}")
@@ -73,6 +110,15 @@ def _fold_batch(tx: Transaction, after: int) -> tuple[int, int]:
     return len(rows), (rows[-1]["seq"] if rows else after)
 
 
+#: Tables that cannot be empty once there is such an event with such a fact.
+_EVIDENCE = (
+    ("usage", "TurnSummarized", "$.usage.day"),
+    ("projects", "DocumentChanged", "$.project.memory_dir"),
+    ("transcripts", "HookCaptured", "$.resume"),
+    ("progress", "TurnAppended", "$.path"),
+)
+
+
 def is_whole(log: EventLog) -> bool:
     """Whether the projections hold every stream that the log knows, told by counting.
 
@@ -91,5 +137,11 @@ def is_whole(log: EventLog) -> bool:
             f"SELECT COUNT(DISTINCT stream) FROM events WHERE type IN ({marks})", types
         )
         if streams != log.value(f"SELECT COUNT(*) FROM {table}"):
+            return False
+    for table, kind, fact in _EVIDENCE:
+        if log.row(f"SELECT 1 FROM {table} LIMIT 1") is None and log.row(
+            "SELECT 1 FROM events WHERE type = ? AND json_extract(data, ?) IS NOT NULL LIMIT 1",
+            (kind, fact),
+        ):
             return False
     return True

@@ -15,11 +15,11 @@ _DROPPABLE = """
     LEFT JOIN turns AS t ON t.stream = e.stream
     LEFT JOIN hooks AS h ON h.stream = e.stream
     LEFT JOIN documents AS d ON d.stream = e.stream
-    WHERE e.at < ?1 AND (
+    WHERE p.event_id > ?3 AND e.at < ?1 AND (
         (t.state NOT IN ('open', 'dead') AND t.updated < ?1)
         OR (h.state NOT IN ('open', 'dead') AND h.updated < ?1)
         OR (d.state NOT IN ('open', 'dead') AND d.updated < ?1))
-    LIMIT ?2
+    ORDER BY p.event_id LIMIT ?2
 """
 
 
@@ -40,11 +40,16 @@ def drop_old_texts(log: EventLog, keep_days: float, now: float) -> int:
         return 0
     before = statedb.utc_now(now - keep_days * 86_400)
     dropped = 0
+    last = ""
     while True:
-        with log.transaction() as tx:
-            ids = [row["event_id"] for row in tx.rows(_DROPPABLE, (before, BATCH))]
-            for event_id in ids:
-                tx.drop_payload(event_id)
+        # Looked for outside of a transaction: what has ended does not begin again, and a
+        # look over a long log must not hold a hook up.
+        ids = [row["event_id"] for row in log.rows(_DROPPABLE, (before, BATCH, last))]
+        if ids:
+            with log.transaction() as tx:
+                for event_id in ids:
+                    tx.drop_payload(event_id)
+            last = ids[-1]
         dropped += len(ids)
         if len(ids) < BATCH:
             return dropped

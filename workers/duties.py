@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable
 
 from memsearch.config.errors import ErrorClass, MemsearchError
-from memsearch.pipeline import backup, index_repair, lost_entries, retention
+from memsearch.pipeline import backup, dead_letters, index_repair, lost_entries, retention
 from memsearch.pipeline.auto_replay import AutoReplay
 from memsearch.pipeline.engine import Engine
 
 #: Seconds between two looks at each duty.
 REPLAY_SECONDS = 0.5
 LOST_SECONDS = 5.0
+CAPTURED_SECONDS = 15.0
 VERIFY_SECONDS = 60.0
 BACKUP_SECONDS = 60.0
 RETENTION_SECONDS = 3_600.0
@@ -33,6 +34,7 @@ class Duties:
         self._duties: tuple[tuple[Callable[[], None], float], ...] = (
             (self._replay_owed, REPLAY_SECONDS),
             (self._append_lost, LOST_SECONDS),
+            (self._replay_captured, CAPTURED_SECONDS),
             (self.verify_index, VERIFY_SECONDS),
             (self._back_up, BACKUP_SECONDS),
             (self._drop_old, RETENTION_SECONDS),
@@ -76,6 +78,11 @@ class Duties:
         if replayed:
             self._engine.note("replayed_by_itself", turns=replayed)
 
+    def _replay_captured(self) -> None:
+        replayed = dead_letters.replay_captured(self._engine.log)
+        if replayed:
+            self._engine.note("captured_after_all", hooks=replayed)
+
     def _append_lost(self) -> None:
         lost_entries.append_lost(self._engine, time.time())
 
@@ -95,7 +102,7 @@ class Duties:
         if not backup.is_due(home, time.time()):
             return
         try:
-            backup.back_up(home)
+            backup.back_up(home, self._engine.stopping)
         except OSError as error:
             raise MemsearchError(
                 f"the log could not be copied: {error}", kind=ErrorClass.DISK_FULL

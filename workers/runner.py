@@ -189,6 +189,7 @@ class Worker:
         self._restore_if_damaged()
         log = EventLog(self.home.state_db)
         engine = Engine(self.home, self.environ, log, self.note)
+        engine.stopping = self.stopping
         consumers: list[QuietConsumer] = []
         service = None
         try:
