@@ -34,6 +34,10 @@ ours() {
   return 1
 }
 
+# A model reads what the recall commands print: fenced, as quoted data.
+MEMSEARCH_FENCE=1
+export MEMSEARCH_FENCE
+
 [ $# -gt 0 ] || nothing enqueue
 [ -z "$MEMSEARCH_INTERNAL$MEMSEARCH_DISABLE" ] || nothing "$@"
 

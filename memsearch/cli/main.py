@@ -15,6 +15,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "expand": ("recall_cmds:expand", "Show the whole section that a result comes from."),
         "transcript": ("recall_cmds:transcript", "Show the conversation behind an entry."),
         "list": ("recall_cmds:list_entries", "List the journal's entries."),
+        "mcp": ("mcp_cmd:mcp", "Serve the memory tools over MCP."),
+        "tool": ("mcp_cmd:tool", "Call one memory tool (for agents' plugins)."),
         "context": ("context_cmd:context", "Print the recent notes, as agents get them."),
         "hint": ("hint_cmd:hint", "Say whether there is a memory (for agents' hooks)."),
     },

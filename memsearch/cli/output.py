@@ -7,6 +7,7 @@ a terminal are taken out, and everything is UTF-8 whatever the locale says.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ OK = 0
 DEGRADED = 1
 #: What was asked cannot be done as it was asked; nothing was done.
 USER_ERROR = 2
+
+#: Set by the script that agents run: a model reads what is printed.
+FENCE_VARIABLE = "MEMSEARCH_FENCE"
 
 #: Characters of a result's text that are shown; the rest is for ``expand``.
 MAX_CONTENT_CHARS = 500
@@ -68,6 +72,15 @@ def to_json(value: Any) -> str:
 def put(text: str) -> None:
     """Write a text and a newline to stdout; on a terminal without control characters."""
     _write(sys.stdout, clean(text) if sys.stdout.isatty() else text)
+
+
+def put_recalled(text: str) -> None:
+    """Write what was recalled: fenced as quoted data where an agent asks (``FENCE_VARIABLE``)."""
+    if os.environ.get(FENCE_VARIABLE):
+        from memsearch.hooks.fence import RECALLED, fence
+
+        text = fence(text, about=RECALLED)
+    put(text)
 
 
 def put_json(value: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
+from memsearch import answers
 from memsearch.cli import output
 from memsearch.cli.home import start_for_next_time
 from memsearch.config.errors import ErrorClass, MemsearchError
@@ -112,8 +113,10 @@ def search(
     if as_json:
         output.put_json(answer["results"])
     elif answer["results"]:
-        output.put("\n\n".join(map(_result_text, range(1, 1000), answer["results"])))
-    output.notes(_freshness_notes(answer["freshness"]))
+        output.put_recalled(
+            "\n\n".join(map(answers.result_text, range(1, 1000), answer["results"]))
+        )
+    output.notes(answers.freshness_notes(answer["freshness"]))
     output.notes(answer["notes"])
     if not answer["results"] and not as_json:
         output.note("Nothing was found.")
@@ -146,7 +149,7 @@ def expand(chunk: str, as_json: bool, project: str | None) -> None:
         output.put_json(answer)
     else:
         place = f"{answer['path']}:{answer['start_line']}-{answer['end_line']}"
-        output.put(f"{place}\n\n{answer['content']}")
+        output.put_recalled(f"{place}\n\n{answer['content']}")
         if answer["anchors"]:
             output.note(f"The words behind it: memsearch transcript {answer['chunk_hash']}")
     output.notes(answer["notes"])
@@ -199,7 +202,7 @@ def transcript(
     if as_json:
         output.put_json(answer)
     else:
-        output.put(answer["text"])
+        output.put_recalled(answer["text"])
     output.notes(answer["notes"])
 
 
@@ -229,7 +232,7 @@ def list_entries(full: bool, as_json: bool, project: str | None, **narrowed: Any
     if as_json:
         output.put_json([item.as_dict() for item in listing.entries])
     elif listing.entries:
-        output.put(_listing_text([item.as_dict() for item in listing.entries], full=full))
+        output.put_recalled(_listing_text([item.as_dict() for item in listing.entries], full=full))
     output.notes(listing.notes)
     if not listing.entries and not as_json:
         output.note(f"No entries in {listing.memory_dir}.")
@@ -289,24 +292,6 @@ def _today(narrowed: dict[str, Any]) -> str:
     return today.isoformat()
 
 
-def _result_text(number: int, item: Mapping[str, Any]) -> str:
-    facts = [
-        f"{number}. {item['chunk_hash']}",
-        f"score {item['score']:.2f}",
-        item["day"] or "",
-        item["platform"],
-        "" if item["indexed"] else "not indexed yet",
-        f"{item['copies']} more alike" if item["copies"] else "",
-    ]
-    place = f"{item['source']}:{item['start_line']}-{item['end_line']}"
-    if item.get("project"):
-        place = f"{item['project']}: {place}"
-    heading = "#" * item["heading_level"] + " " + item["heading"] if item["heading"] else ""
-    head = "  ".join(fact for fact in facts if fact)
-    body = output.shorten(_readable(item["content"], heading))
-    return "\n".join(line for line in (head, f"   {place}  {heading}".rstrip(), body) if line)
-
-
 def _listing_text(items: Sequence[Mapping[str, Any]], *, full: bool) -> str:
     """Entries under their days: time, agent, session, the first note or all of them."""
     lines: list[str] = []
@@ -323,41 +308,3 @@ def _listing_text(items: Sequence[Mapping[str, Any]], *, full: bool) -> str:
         if more > 0:
             lines.append(f"    ({more} more)")
     return "\n".join(lines)
-
-
-def _readable(content: str, heading: str) -> str:
-    """A result's text without what stands above it already and without its anchor."""
-    lines = content.split("\n")
-    if heading and lines[0].split() == heading.split():
-        del lines[0]
-    return "\n".join(line for line in lines if not line.startswith("<!-- session:")).strip()
-
-
-def _freshness_notes(told: Mapping[str, Any]) -> list[str]:
-    waiting = [
-        _count(told["turns"], "turn"),
-        _count(told["documents"], "document"),
-        _count(told["hooks"], "hook"),
-    ]
-    notes = []
-    if any(waiting):
-        parts = " and ".join(part for part in waiting if part)
-        since = f" (since {_local(told['since'])})" if told["since"] else ""
-        notes.append(f"{parts} not in the index yet{since}")
-    if told["dead"]:
-        notes.append(f"{told['dead']} given up and waiting for you: memsearch dead-letter list")
-    return notes
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number} {name}{'' if number == 1 else 's'}" if number else ""
-
-
-def _local(moment: str) -> str:
-    """A moment of the log in local time, to the minute."""
-    from datetime import datetime
-
-    try:
-        return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M}"
-    except ValueError:
-        return moment

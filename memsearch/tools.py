@@ -1,0 +1,216 @@
+"""The three tools that agents call: ``memory_search``, ``memory_get``, ``memory_transcript``.
+
+MCP offers them, and the plugins of OpenCode and OpenClaw, which hand a call over as JSON.
+All of them go through ``recall.backend``. What is answered is read by a model, so it comes
+fenced as quoted data.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from memsearch import answers
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.paths import Home
+from memsearch.hooks.fence import RECALLED, fence
+from memsearch.recall import requests
+
+#: The longest answer, in characters; a transcript of long turns has more.
+MAX_CHARS = 60_000
+
+_PROJECT = {
+    "type": "string",
+    "description": "A folder of another project, absolute. Leave it out for this one.",
+}
+_ID = {
+    "type": "string",
+    "description": "The id of a search result: 16 hex digits, or their first 8 or more.",
+}
+_DAY = "YYYY-MM-DD, today, yesterday, 7d, 2w"
+
+#: Name → description and JSON schema of the arguments.
+TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "memory_search": (
+        "Search the long-term memory of this project: notes on what was done, decided and found"
+        " out in earlier sessions, by any coding agent. Use it for questions about history (why"
+        " did we, what did we decide, have we seen this error) and when a task continues earlier"
+        " work; not for what the code says now. By meaning and by keyword, in any language. Each"
+        " result has an id for memory_get and memory_transcript.",
+        {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "What to look for, in plain words."},
+                "top_k": {"type": "integer", "minimum": 1, "maximum": 50, "default": 5},
+                "since": {"type": "string", "description": f"Not before this day: {_DAY}."},
+                "until": {"type": "string", "description": f"Not after this day: {_DAY}."},
+                "platform": {
+                    "type": "string",
+                    "description": "Only what this agent did: claude-code, codex, openclaw,"
+                    " opencode.",
+                },
+                "all_projects": {"type": "boolean", "description": "Search every project."},
+                "project": _PROJECT,
+            },
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+    ),
+    "memory_get": (
+        "Show the whole section of a result of memory_search, as it stands in its file now.",
+        {
+            "type": "object",
+            "properties": {"id": _ID, "project": _PROJECT},
+            "required": ["id"],
+            "additionalProperties": False,
+        },
+    ),
+    "memory_transcript": (
+        "Show the conversation behind a result of memory_search: the exact words, commands and"
+        " outputs. Use it after memory_get, when the notes are not enough.",
+        {
+            "type": "object",
+            "properties": {
+                "id": _ID,
+                "turn": {"type": "string", "description": "Another turn of that section."},
+                "context": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "maximum": 20,
+                    "default": 1,
+                    "description": "Turns before and after it.",
+                },
+                "project": _PROJECT,
+            },
+            "required": ["id"],
+            "additionalProperties": False,
+        },
+    ),
+}
+
+
+def call(name: str, arguments: Mapping[str, Any], *, cwd: str, environ: Mapping[str, str]) -> str:
+    """Call a tool.
+
+    Args:
+        name: One of ``TOOLS``.
+        arguments: As its schema has them.
+        cwd: A folder of the project, absolute.
+        environ: The environment.
+
+    Returns:
+        What the model shall read.
+
+    Raises:
+        MemsearchError: ``BAD_REQUEST`` for arguments that are wrong, and whatever recall raises.
+    """
+    check(name, arguments)
+    environ = dict(environ)
+    project = arguments.get("project")
+    if project:
+        cwd = os.path.abspath(os.path.expanduser(project))
+        if not os.path.isdir(cwd):
+            raise MemsearchError(f"{cwd} is no folder", kind=ErrorClass.BAD_REQUEST)
+        environ.pop("MEMSEARCH_DIR", None)
+    home = Home.from_env(environ)
+    text, notes = _CALLS[name](arguments, cwd, environ, home)
+    parts = []
+    if text:
+        cut = len(text) - MAX_CHARS
+        parts.append(fence(text[:MAX_CHARS], about=RECALLED))
+        if cut > 0:
+            notes = [f"{cut} characters more are left out", *notes]
+    parts += [f"Note: {note}" for note in notes]
+    return "\n".join(parts)
+
+
+def check(name: str, arguments: Mapping[str, Any]) -> None:
+    """See that a call names a tool and what it needs, and nothing else.
+
+    Raises:
+        MemsearchError: ``BAD_REQUEST``.
+    """
+    if name not in TOOLS:
+        raise MemsearchError(
+            f"there is no tool {name!r}", kind=ErrorClass.BAD_REQUEST, hint=", ".join(TOOLS)
+        )
+    schema = TOOLS[name][1]
+    kinds = {"string": str, "integer": int, "boolean": bool}
+    for key, value in arguments.items():
+        found = schema["properties"].get(key)
+        if found is None:
+            known = ", ".join(schema["properties"])
+            raise MemsearchError(
+                f"{name} takes no {key!r}", kind=ErrorClass.BAD_REQUEST, hint=f"it takes {known}"
+            )
+        wanted = kinds[found["type"]]
+        if value is not None and (
+            not isinstance(value, wanted) or (wanted is int and isinstance(value, bool))
+        ):
+            raise MemsearchError(
+                f"{key} must be of type {found['type']}", kind=ErrorClass.BAD_REQUEST
+            )
+    for key in schema["required"]:
+        if not arguments.get(key):
+            raise MemsearchError(f"{name} needs {key!r}", kind=ErrorClass.BAD_REQUEST)
+
+
+Answer = tuple[str, list[str]]
+
+
+def _search(arguments: Mapping[str, Any], cwd: str, environ: dict[str, str], home: Home) -> Answer:
+    from memsearch.recall.dates import local_today
+
+    request = requests.search_request(
+        arguments["query"],
+        cwd=cwd,
+        environ=environ,
+        today=local_today().isoformat(),
+        top_k=arguments.get("top_k"),
+        since=arguments.get("since") or "",
+        until=arguments.get("until") or "",
+        platform=arguments.get("platform") or "",
+        all_projects=bool(arguments.get("all_projects")),
+    )
+    answer = _ask("search", request, home, environ)
+    text = "\n\n".join(map(answers.result_text, range(1, 1000), answer["results"]))
+    notes = [*answers.freshness_notes(answer["freshness"]), *answer["notes"]]
+    return text, notes if text else ["nothing was found", *notes]
+
+
+def _get(arguments: Mapping[str, Any], cwd: str, environ: dict[str, str], home: Home) -> Answer:
+    request = requests.expand_request(arguments["id"], cwd=cwd, environ=environ)
+    answer = _ask("expand", request, home, environ)
+    place = f"{answer['path']}:{answer['start_line']}-{answer['end_line']}"
+    return f"{place}\n\n{answer['content']}", list(answer["notes"])
+
+
+def _transcript(
+    arguments: Mapping[str, Any], cwd: str, environ: dict[str, str], home: Home
+) -> Answer:
+    context = arguments.get("context")
+    request = requests.transcript_request(
+        arguments["id"],
+        cwd=cwd,
+        environ=environ,
+        turn=arguments.get("turn") or "",
+        context=1 if context is None else context,
+    )
+    answer = _ask("transcript", request, home, environ)
+    return answer["text"], list(answer["notes"])
+
+
+_CALLS = {"memory_search": _search, "memory_get": _get, "memory_transcript": _transcript}
+
+
+def _ask(
+    operation: str, request: Mapping[str, Any], home: Home, environ: Mapping[str, str]
+) -> dict[str, Any]:
+    from memsearch.cli.home import start_for_next_time
+    from memsearch.recall.backend import answer
+
+    # A model cannot mend a configuration: what is broken in it is left at its default.
+    found = answer(operation, request, home, environ, strict=False)
+    start_for_next_time(home, environ)
+    return found
