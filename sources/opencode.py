@@ -8,7 +8,7 @@ epoch), which only grows within a session, and a look begins at such a position.
 from __future__ import annotations
 
 import os
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,6 +35,7 @@ from memsearch.sources.opencode_store import Database, Head, Place, Session, Tre
 from memsearch.sources.private import strip_private
 from memsearch.sources.sqlite_store import open_readonly
 from memsearch.sources.times import parse_time
+from memsearch.sources.window import around
 
 #: Tools whose input is one command, which is given as it is.
 _SHELLS = frozenset({"bash", "shell"})
@@ -157,28 +158,6 @@ class OpenCode:
                 )
             turns = _Fold(found, pointer).turns(place, place.heads(found.id))
             return around(turns, turn, context, path)
-
-
-def around(turns: Iterator[Turn], turn: str | None, context: int, path: str) -> tuple[Turn, ...]:
-    """A turn with its neighbours, or the last ones without a turn.
-
-    Raises:
-        MemsearchError: ``BAD_FILE`` when the turn is not among them.
-    """
-    context = max(0, context)
-    window: deque[Turn] = deque(maxlen=2 * context + 1 if turn is None else context)
-    for each in turns:
-        if turn is not None and each.answers_to(turn):
-            after = [next_one for next_one, _ in zip(turns, range(context), strict=False)]
-            return (*window, each, *after)
-        window.append(each)
-    if turn is None:
-        return tuple(window)
-    raise MemsearchError(
-        f"{path} does not hold the turn {turn}",
-        kind=ErrorClass.BAD_FILE,
-        hint="leave the turn out to see the end of the conversation",
-    )
 
 
 # Places -------------------------------------------------------------------------------------

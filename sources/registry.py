@@ -14,6 +14,7 @@ _SOURCES = {
     "claude-code": ("memsearch.sources.claude_code", "ClaudeCode"),
     "codex": ("memsearch.sources.codex", "Codex"),
     "opencode": ("memsearch.sources.opencode", "OpenCode"),
+    "openclaw": ("memsearch.sources.openclaw", "OpenClaw"),
 }
 
 
