@@ -64,6 +64,7 @@ class Agent(Protocol):
 #: Name → module. A new agent is one module and one line here.
 _AGENTS = {
     "claude-code": "memsearch.hooks.install.claude_code",
+    "codex": "memsearch.hooks.install.codex",
 }
 
 

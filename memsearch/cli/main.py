@@ -38,6 +38,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Set-up": {
         "install": ("install_cmd:install", "Install memsearch in agents."),
         "uninstall": ("install_cmd:uninstall", "Take memsearch out of agents again."),
+        "doctor": ("doctor_cmd:doctor", "Say what is set up, agent by agent, and what to do."),
         "config": ("config_cmd:config", "Show and change settings."),
         "demo": ("demo_cmd:demo", "Drive a recorded turn the whole way, in a temporary home."),
     },

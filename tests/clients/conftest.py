@@ -86,6 +86,7 @@ def _installed(name: str, path: str = "") -> str:
         )
     except subprocess.TimeoutExpired:
         pytest.skip(f"npm did not install {PINNED[name]} within {NPM_SECONDS} s")
+    program = _program(name, folder / "node_modules")
     if done.returncode != 0 or not program.exists():
         pytest.skip(f"npm does not install {PINNED[name]}: {done.stderr.strip()[-300:]}")
     return str(program)

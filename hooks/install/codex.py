@@ -1,0 +1,173 @@
+"""Codex: hooks, the skill, and the MCP server in ``config.toml``.
+
+Codex runs a hook only when its user has trusted it, and passes over one that is not trusted
+without a word. That trust is the user's to give; ``look`` says when it is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from memsearch.config.errors import MemsearchError
+from memsearch.hooks.install import jsontext, tomltext
+from memsearch.hooks.install.base import Fault, Installed
+from memsearch.hooks.install.files import Edit, read, whole_file
+from memsearch.hooks.install.hooks_json import Groups, hooks_edit, ours
+from memsearch.hooks.install.place import (
+    AGENTS_FOLDER,
+    LAUNCHER,
+    Place,
+    asset,
+    filled,
+)
+
+NAME = "codex"
+DISPLAY = "Codex"
+PROGRAM = "codex"
+NEXT = (
+    "start codex once and trust the hooks of memsearch when it asks (or by /hooks):"
+    " until then it runs none of them, and says nothing"
+)
+
+#: The table of the MCP server.
+SERVER = ("mcp_servers", "memsearch")
+#: What Codex does not hand to its servers unless it is told to, and recall wants to know.
+FORWARDED = (
+    "MEMSEARCH_HOME",
+    "MEMSEARCH_DIR",
+    "CODEX_HOME",
+    "CLAUDE_CONFIG_DIR",
+    "XDG_DATA_HOME",
+    "OPENCODE_DB",
+    "OPENCLAW_HOME",
+    "OPENCLAW_STATE_DIR",
+)
+#: Seconds that a first search may take: it loads a model.
+TOOL_SECONDS = 120
+
+
+def root(place: Place) -> str:
+    """The folder of the user's settings."""
+    return place.environ.get("CODEX_HOME") or os.path.join(place.user, ".codex")
+
+
+def edits(place: Place) -> list[Edit]:
+    """Our part of the user's files."""
+    folder = root(place)
+    skill = filled(
+        asset(NAME, "skills", "memory-recall", "SKILL.md"), LAUNCHER=place.shell_launcher()
+    )
+    return [
+        hooks_edit(os.path.join(folder, "hooks.json"), groups(place), is_ours),
+        whole_file(os.path.join(folder, "skills", "memory-recall", "SKILL.md"), skill),
+        _server(os.path.join(folder, "config.toml"), place),
+    ]
+
+
+def groups(place: Place) -> Groups:
+    """What is added to each event."""
+    found: dict[str, list[dict[str, list[dict[str, object]]]]]
+    found = json.loads(asset(NAME, "hooks.json"))["hooks"]
+    made: dict[str, dict[str, object]] = {}
+    for event, (group,) in found.items():
+        # Codex takes a command for its shell, not an argument list: the path is quoted for one.
+        hooks = [
+            {**hook, "command": str(hook["command"]).replace("@LAUNCHER@", place.shell_launcher())}
+            for hook in group["hooks"]
+        ]
+        made[event] = {"hooks": hooks}
+    return made
+
+
+def is_ours(command: str) -> bool:
+    """Whether a hook's command runs the script of some home of memsearch."""
+    return f"/{AGENTS_FOLDER}/{LAUNCHER}" in command and command.endswith(
+        ("--platform codex", "--platform codex --enqueue")
+    )
+
+
+def _server(path: str, place: Place) -> Edit:
+    values = {
+        "command": place.launcher,
+        "args": ["mcp"],
+        "env_vars": list(FORWARDED),
+        "tool_timeout_sec": TOOL_SECONDS,
+    }
+
+    def add(old: bytes | None) -> bytes:
+        text = "" if old is None else old.decode("utf-8")
+        return tomltext.append_table(text, SERVER, values).encode("utf-8")
+
+    def remove(now: bytes) -> bytes | None:
+        text = now.decode("utf-8")
+        try:
+            command = tomltext.get(tomltext.parse(text), (*SERVER, "command"))
+        except MemsearchError:
+            return now  # nothing of ours can be told apart in it
+        if not isinstance(command, str) or not command.endswith(f"/{AGENTS_FOLDER}/{LAUNCHER}"):
+            return now
+        left = tomltext.remove_table(text, SERVER)
+        return left.encode("utf-8") if left.strip() else None
+
+    return Edit(path, add, remove)
+
+
+def look(place: Place) -> Installed:
+    """What is installed, and whether Codex runs it."""
+    folder = root(place)
+    hooks = os.path.join(folder, "hooks.json")
+    data = read(hooks)
+    events = ours(data, is_ours)
+    faults: list[Fault] = []
+    missing = sorted(set(groups(place)) - events)
+    if events and missing:
+        faults.append(
+            Fault(f"hooks are missing: {', '.join(missing)}", f"memsearch install {NAME}")
+        )
+    config = (read(os.path.join(folder, "config.toml")) or b"").decode("utf-8", "replace")
+    try:
+        values = tomltext.parse(config)
+    except MemsearchError as error:
+        return Installed(
+            bool(events),
+            (*faults, Fault(f"config.toml: {error.message}", "mend it")),
+            False,
+        )
+    if events and tomltext.get(values, SERVER) is None:
+        faults.append(Fault("the MCP server is missing", f"memsearch install {NAME}"))
+    trusted = None
+    if events:
+        untrusted = [key for key in keys(hooks, data) if not tomltext.get(values, _trust_path(key))]
+        trusted = not untrusted
+        if untrusted:
+            faults.append(
+                Fault(
+                    f"{len(untrusted)} hooks are not trusted, so Codex does not run them",
+                    "start codex and trust them (/hooks)",
+                )
+            )
+    return Installed(bool(events), tuple(faults), trusted)
+
+
+def keys(path: str, data: bytes | None) -> list[str]:
+    """The keys of our hooks in Codex's record of trust: file, event, group, hook."""
+    if data is None:
+        return []
+    listed = jsontext.find(jsontext.parse(data.decode("utf-8")), ("hooks",))
+    found: list[str] = []
+    if listed is None or listed.kind != "object":
+        return found
+    for event, groups_ in zip(listed.names, listed.nodes, strict=True):
+        snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
+        for number, group in enumerate(groups_.nodes):
+            inner = jsontext.find(group, ("hooks",))
+            for index, hook in enumerate(inner.nodes if inner else ()):
+                command = jsontext.find(hook, ("command",))
+                if command is not None and is_ours(command.value):
+                    found.append(f"{os.path.realpath(path)}:{snake}:{number}:{index}")
+    return found
+
+
+def _trust_path(key: str) -> tuple[str, ...]:
+    return ("hooks", "state", key, "trusted_hash")

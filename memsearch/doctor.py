@@ -1,0 +1,299 @@
+"""``memsearch doctor``: what is set up, what is not, and what to do about it. Reads only.
+
+``status`` judges the work; this looks at what the work stands on.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memsearch import __version__
+from memsearch.config import worker_lock
+from memsearch.config.errors import MemsearchError
+from memsearch.config.paths import Home, tilde
+
+if TYPE_CHECKING:
+    from memsearch.config.settings import Settings
+    from memsearch.hooks.install.base import Agent
+    from memsearch.hooks.install.place import Place
+
+#: Seconds that an agent has to tell its version; some of them load a thousand files first.
+VERSION_SECONDS = 20.0
+#: Free space below which appends and the index may fail soon, in bytes.
+LOW_DISK_BYTES = 500 * 1024 * 1024
+#: Seconds that a store has to open: another process may have it.
+STORE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What it is.
+        state: ``ok``, ``fault``, or ``note`` for what is worth knowing.
+        text: How it is.
+        next_step: What to do about a fault; empty otherwise.
+    """
+
+    name: str
+    state: str
+    text: str
+    next_step: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """As JSON."""
+        return {
+            "name": self.name,
+            "state": self.state,
+            "text": self.text,
+            "next_step": self.next_step,
+        }
+
+
+def examine(place: Place) -> dict[str, Any]:
+    """Look at everything.
+
+    Args:
+        place: The user's machine.
+
+    Returns:
+        ``ok``, ``version``, ``checks`` (each a finding) and ``agents`` by name, each with
+        ``found``, ``version``, ``installed``, ``trusted``, ``last_hook``, ``last_capture``,
+        ``faults`` and ``next_step``.
+    """
+    from memsearch.config.settings import load
+    from memsearch.hooks.install.base import agent, names
+
+    home, environ = place.home, place.environ
+    loaded = load(home, None, environ=environ, strict=False)
+    checks = [
+        _home(home),
+        _disk(home),
+        _log(home),
+        *(
+            Finding("configuration", "fault", str(problem), problem.hint or "mend it")
+            for problem in loaded.problems
+            if problem.severity != "note"
+        ),
+        _attempt("index", lambda: _index(loaded.settings, home, environ)),
+        _attempt("model", lambda: _model(loaded.settings, home, environ)),
+        _worker(home),
+        _command(place),
+    ]
+    with ThreadPoolExecutor() as pool:
+        agents = dict(
+            zip(names(), pool.map(lambda name: _agent(agent(name), place), names()), strict=True)
+        )
+    faults = any(check.state == "fault" for check in checks) or any(
+        found["faults"] for found in agents.values()
+    )
+    return {
+        "ok": not faults,
+        "version": __version__,
+        "python": sys.version.split()[0],
+        "home": home.root,
+        "checks": [check.as_dict() for check in checks],
+        "agents": agents,
+    }
+
+
+def _attempt(name: str, look: Callable[[], Finding]) -> Finding:
+    try:
+        return look()
+    except MemsearchError as error:
+        return Finding(name, "fault", error.message, error.hint or "memsearch status says more")
+
+
+def _home(home: Home) -> Finding:
+    """The home: there, ours, and closed to others."""
+    where = tilde(home.root)
+    try:
+        info = os.stat(home.root)
+    except FileNotFoundError:
+        return Finding("home", "note", f"{where} is not there yet: nothing was captured")
+    except OSError as error:
+        return Finding("home", "fault", f"{where}: {error.strerror}", f"look at {where}")
+    if not os.access(home.root, os.W_OK | os.X_OK):
+        return Finding("home", "fault", f"{where} cannot be written", f"chmod u+rwx {where}")
+    if stat.S_IMODE(info.st_mode) & 0o077:
+        return Finding("home", "fault", f"{where} is open to others", f"chmod 700 {where}")
+    for path in (home.state_db, home.env_file, home.config_toml):
+        if os.path.exists(path) and os.stat(path).st_mode & 0o077:
+            name = tilde(path)
+            return Finding("home", "fault", f"{name} is open to others", f"chmod 600 {name}")
+    return Finding("home", "ok", where)
+
+
+def _disk(home: Home) -> Finding:
+    folder = home.root
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    free = shutil.disk_usage(folder).free
+    text = f"{free / 1e9:.1f} GB free"
+    if free < LOW_DISK_BYTES:
+        return Finding("disk", "fault", text, f"make room on the disk of {tilde(folder)}")
+    return Finding("disk", "ok", text)
+
+
+def _log(home: Home) -> Finding:
+    from memsearch.hooks import glance
+
+    if not os.path.exists(home.state_db):
+        return Finding("log", "note", "nothing was captured yet")
+    db = glance.open_log(home)
+    if db is None:
+        return Finding(
+            "log",
+            "fault",
+            f"{tilde(home.state_db)} cannot be read, or was written by another version",
+            "update memsearch; if it is damaged, move it away: the Markdown is kept",
+        )
+    try:
+        turns = db.execute("SELECT COUNT(*) FROM turns WHERE state = 'done'").fetchone()[0]
+    finally:
+        db.close()
+    spooled = len(os.listdir(home.spool)) if os.path.isdir(home.spool) else 0
+    return Finding("log", "ok", f"{turns} turns remembered, {spooled} in the spool")
+
+
+def _index(settings: Settings, home: Home, environ: Mapping[str, str]) -> Finding:
+    from memsearch.recall import client
+    from memsearch.sinks.store import has_index, index_uri, open_store
+
+    uri = tilde(index_uri(settings.milvus, home, environ))
+    if client.answers(home.socket):
+        return Finding("index", "ok", f"{uri}, open in the worker")
+    if not has_index(settings.milvus, home, environ):
+        return Finding("index", "note", f"{uri} is not there yet: nothing was indexed")
+    store = open_store(settings.milvus, home, environ, wait=STORE_SECONDS)
+    try:
+        store.exists("memsearch_")  # nothing is opened before a first question
+    finally:
+        store.close()
+    return Finding("index", "ok", f"{uri} opens")
+
+
+def _model(settings: Settings, home: Home, environ: Mapping[str, str]) -> Finding:
+    """The model: whether what it needs is there; it is not loaded, and no network is asked."""
+    from memsearch.sinks.embedders import create, identity
+
+    name = identity(settings.embedding)
+    if settings.embedding.provider == "onnx":
+        from memsearch.sinks.embedders.e5_weights import find
+
+        return Finding("model", "ok", f"{name} ({tilde(find())})")
+    create(settings.embedding, home, environ).close()
+    return Finding("model", "ok", name)
+
+
+def _worker(home: Home) -> Finding:
+    pid = worker_lock.holder_pid(home) if os.path.isdir(home.run) else None
+    if pid is None:
+        return Finding("worker", "note", "none runs; the next hook or search starts one")
+    return Finding("worker", "ok", f"pid {pid}")
+
+
+def _command(place: Place) -> Finding:
+    """What ``memsearch`` is for a shell: this one, or its namesake."""
+    from memsearch.hooks.install.place import is_ours
+
+    found = place.which("memsearch")
+    if not found:
+        return Finding("command", "note", "memsearch is not on the PATH; agents find it anyway")
+    if not is_ours(found):
+        return Finding(
+            "command",
+            "fault",
+            f"{tilde(found)} on the PATH is another memsearch, that of PyPI",
+            "uninstall it, or put this one before it on the PATH",
+        )
+    return Finding("command", "ok", tilde(found))
+
+
+def _agent(agent: Agent, place: Place) -> dict[str, Any]:
+    """One agent."""
+    program = place.which(agent.PROGRAM)
+    present = bool(program) or os.path.isdir(agent.root(place))
+    try:
+        found = agent.look(place)
+        installed, trusted = found.installed, found.trusted
+        faults = [{"text": fault.what, "next_step": fault.next_step} for fault in found.faults]
+    except MemsearchError as error:
+        installed, trusted = False, None
+        faults = [{"text": error.message, "next_step": error.hint or "mend it"}]
+    if installed and not os.access(place.launcher, os.X_OK) and _uses_launcher(agent, place):
+        faults.append(
+            {
+                "text": f"{tilde(place.launcher)}, which its hooks run, is gone",
+                "next_step": f"memsearch install {agent.NAME}",
+            }
+        )
+    hook, capture = _last(place.home, agent.NAME)
+    next_step = faults[0]["next_step"] if faults else ""
+    if not next_step and present and not installed:
+        next_step = f"memsearch install {agent.NAME}"
+    elif not next_step and installed and not hook:
+        next_step = agent.NEXT
+    return {
+        "found": present,
+        "program": program,
+        "version": _version(program, place.environ) if program else "",
+        "installed": installed,
+        "trusted": trusted,
+        "last_hook": hook,
+        "last_capture": capture,
+        "faults": faults,
+        "next_step": next_step,
+    }
+
+
+def _uses_launcher(agent: Agent, place: Place) -> bool:
+    """Whether it was installed by command; a plugin has a script of its own."""
+    from memsearch.hooks.install.files import record_path
+
+    return os.path.exists(record_path(place.home, agent.NAME))
+
+
+def _last(home: Home, platform: str) -> tuple[str, str]:
+    """When an agent's last hook ran and its last turn was captured; empty for never."""
+    from memsearch.hooks import glance
+
+    db = glance.open_log(home)
+    if db is None:
+        return "", ""
+    try:
+        hook = db.execute("SELECT MAX(at) FROM hooks WHERE platform = ?", (platform,)).fetchone()
+        turn = db.execute("SELECT MAX(at) FROM turns WHERE platform = ?", (platform,)).fetchone()
+    finally:
+        db.close()
+    return hook[0] or "", turn[0] or ""
+
+
+def _version(program: str, environ: Mapping[str, str]) -> str:
+    """What an agent's program calls its version; empty when it does not answer."""
+    try:
+        done = subprocess.run(
+            [program, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=VERSION_SECONDS,
+            # Its hooks, if it has any for this, must not take it for a session.
+            env={**environ, "MEMSEARCH_INTERNAL": "1"},
+            cwd="/",
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    lines = done.stdout.strip().splitlines()
+    return lines[0][:80] if lines and done.returncode == 0 else ""

@@ -1,0 +1,110 @@
+"""The real Codex with memsearch in it: hooks, skill, MCP in its sandboxes, and out again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from machine import Machine, snapshot
+
+pytestmark = pytest.mark.client
+
+HOOKS = '{"hooks": { "Stop":[{"hooks":[{"type":"command","command":%s}]}]\n }\n}'
+CONFIG = """\
+# mine
+model = "stub-model"   # with a comment
+model_provider = "stub"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+[model_providers.stub]
+name = "stub"
+base_url = "{url}/v1"
+env_key = "STUB_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0"""
+
+
+@pytest.fixture
+def codex(machine: Machine, program: Callable[[str], str]) -> Machine:
+    """A machine with Codex, whose user has settings and a hook of their own."""
+    machine.programs["codex"] = [program("codex")]
+    machine.settings |= {"STUB_KEY": "sk-test", "RUST_LOG": "error"}
+    folder = machine.root / ".codex"
+    folder.mkdir()
+    log = shlex.quote(str(machine.root / "foreign.log"))
+    (folder / "hooks.json").write_text(HOOKS % json.dumps(f"echo stop >> {log}"))
+    (folder / "config.toml").write_text(CONFIG.format(url=machine.model.url))
+    return machine
+
+
+def say(machine: Machine, words: str, *options: str, cwd: Path | None = None) -> str:
+    """One run of ``codex exec``. The trust that a user gives once is given by the flag."""
+    trust = "--dangerously-bypass-hook-trust"
+    return machine.agent("codex", "exec", *options, trust, words, cwd=cwd).stdout
+
+
+def own(folder: Path) -> dict[str, str]:
+    """What the user wrote; Codex keeps state of its own beside it."""
+    names = ("hooks.json", "config.toml", "AGENTS.md")
+    return {
+        name: digest
+        for name, digest in snapshot(folder).items()
+        if name in names or name.startswith("skills/memory-recall")
+    }
+
+
+def test_two_turns_a_new_session_recall_and_out_again(codex: Machine) -> None:
+    folder = codex.root / ".codex"
+    before = own(folder)
+    codex.memsearch("install", "codex")
+    installed = own(folder)
+    codex.memsearch("install", "codex")
+    assert own(folder) == installed != before
+    state = json.loads(codex.memsearch("doctor", "--json", check=False).stdout)
+    assert state["agents"]["codex"]["trusted"] is False
+
+    say(codex, "我们决定把缓存换成 LMDB，因为 Redis 太重。[[SAY: 好的，已经记下：缓存用 LMDB。]]")
+    say(codex, "Please list the files [[SH: echo tool-output-42]]", "resume", "--last")
+    codex.drain()
+
+    assert (codex.root / "foreign.log").read_text().split() == ["stop", "stop"]
+    assert "LMDB" in codex.journal()
+    assert "echo tool-output-42" in codex.journal()
+    first, second = codex.anchors()
+    assert first["session"] == second["session"]
+    assert first["turn"] != second["turn"]
+    rollout = Path(first["rollout"].replace("~", str(codex.root), 1))
+    text = rollout.read_text("utf-8")
+    assert f'"turn_id":"{first["turn"]}"' in text
+    assert f'"turn_id":"{second["turn"]}"' in text
+
+    codex.model.clear()
+    deep = codex.project / "src" / "deep"
+    deep.mkdir(parents=True)
+    say(codex, "What did we decide about the cache?", cwd=deep)
+    asked = codex.model.requests[-1].text
+    assert "<memsearch-memory>" in asked
+    assert "缓存换成 LMDB" in asked
+    assert "[memsearch] Memory available" in asked
+    codex.drain()
+    assert "memsearch-memory" not in codex.journal()
+
+    codex.note("2026-03-05", "transcript:~/.claude/projects/x.jsonl", "The mail queue is a heap 堆")
+    for sandbox in ("read-only", "workspace-write"):
+        codex.model.clear()
+        call = 'memory_search {"query": "mail queue 堆"}'
+        say(codex, f"[[CALL: {call}]]", "-s", sandbox)
+        assert "The mail queue is a heap" in codex.model.everything(), sandbox
+
+    (found, *_) = codex.search("缓存 LMDB")
+    shown = codex.memsearch("transcript", found["chunk_hash"]).stdout
+    assert "我们决定把缓存换成 LMDB，因为 Redis 太重。" in shown
+
+    codex.memsearch("uninstall", "codex")
+    assert own(folder) == before
