@@ -32,13 +32,6 @@ PACKAGES = {
     "sources": "memsearch/sources",
     "workers": "memsearch/workers",
 }
-#: What is needed beside Python files, by its place in the package.
-DATA = {
-    "memsearch/py.typed",
-    "memsearch/demo/session.jsonl",
-    "memsearch/demo/stops.jsonl",
-    "memsearch/pipeline/summarizers/prompt.txt",
-}
 #: The oldest setuptools that reads this pyproject.toml.
 SETUPTOOLS = 77
 
@@ -52,6 +45,9 @@ def run(argv: Sequence[str | Path], **options: object) -> subprocess.CompletedPr
 
 @dataclass(frozen=True)
 class Built:
+    """``source`` is the copy that it was built from: the tree may change while tests run."""
+
+    source: Path
     sdist: Path
     wheel: Path
 
@@ -75,7 +71,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     )
     (sdist,) = out.glob("*.tar.gz")
     (wheel,) = out.glob("*.whl")
-    return Built(sdist, wheel)
+    return Built(source, sdist, wheel)
 
 
 @dataclass(frozen=True)
@@ -113,12 +109,13 @@ def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Install
     return Installed(python, Path(site.stdout.strip()))
 
 
-def expected_modules() -> dict[str, str]:
-    """Every Python file of the tree: its place in the package, and in the tree."""
+def expected_files(source: Path) -> dict[str, str]:
+    """Every file of the folders that hold code: its place in the package, and in the tree."""
     return {
-        f"{package}/{path.relative_to(ROOT / folder).as_posix()}": path.relative_to(ROOT).as_posix()
+        f"{package}/{path.relative_to(source / folder).as_posix()}": str(path.relative_to(source))
         for folder, package in PACKAGES.items()
-        for path in (ROOT / folder).rglob("*.py")
+        for path in (source / folder).rglob("*")
+        if path.is_file() and path.parent.name != "__pycache__"
     }
 
 
@@ -130,14 +127,13 @@ def test_the_tree_and_its_description_agree() -> None:
     assert described["project"]["version"] == __version__
 
 
-def test_the_wheel_holds_every_module_and_all_data(built: Built) -> None:
+def test_the_wheel_holds_every_module_and_all_data_and_nothing_else(built: Built) -> None:
     with zipfile.ZipFile(built.wheel) as wheel:
         names = set(wheel.namelist())
         meta = next(name for name in names if name.endswith(".dist-info/METADATA"))
         text = wheel.read(meta).decode("utf-8")
-    modules = {name for name in names if name.endswith(".py")}
-    assert modules == set(expected_modules())
-    assert names >= DATA
+    files = {name for name in names if ".dist-info/" not in name}
+    assert files == set(expected_files(built.source))
     assert "License-Expression: MIT" in text
     assert any(name.endswith("dist-info/licenses/LICENSE") for name in names)
     assert any(name.endswith("dist-info/entry_points.txt") for name in names)
@@ -146,7 +142,7 @@ def test_the_wheel_holds_every_module_and_all_data(built: Built) -> None:
 def test_the_sdist_holds_what_a_wheel_is_built_from_and_what_tests_it(built: Built) -> None:
     with tarfile.open(built.sdist) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    assert names >= set(expected_modules().values())
+    assert names >= set(expected_files(built.source).values())
     assert names >= {
         "pyproject.toml",
         "README.md",
@@ -156,8 +152,6 @@ def test_the_sdist_holds_what_a_wheel_is_built_from_and_what_tests_it(built: Bui
         "docs/architecture.md",
         "tests/conftest.py",
         "tests/acceptance/test_wheel.py",
-        "memsearch/demo/session.jsonl",
-        "pipeline/summarizers/prompt.txt",
     }
     left = [name for name in names if "__pycache__" in name or name.startswith((".git/", "build/"))]
     assert left == []
@@ -188,11 +182,11 @@ def test_the_command_runs_from_another_folder(installed: Installed, tmp_path: Pa
     assert by_module.stdout == version.stdout
 
 
-def test_every_module_can_be_imported(installed: Installed, tmp_path: Path) -> None:
+def test_every_module_can_be_imported(built: Built, installed: Installed, tmp_path: Path) -> None:
     names = sorted(
         name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        for name in expected_modules()
-        if not name.endswith("__main__.py")
+        for name in expected_files(built.source)
+        if name.endswith(".py") and not name.endswith("__main__.py") and "/assets/" not in name
     )
     script = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
     run(
