@@ -121,12 +121,10 @@ def _tell(screen: Screen, place: Place, keep: bool) -> None:
         _ask(screen, place, question, word)
     screen.title("Yours, for good")
     screen.text(
-        "This was a recording. To have it for your own sessions, install memsearch and let"
-        " Claude Code's Stop hook run it; the README shows both steps. In short:"
+        "This was a recording. To have it for your own sessions, in a checkout of memsearch:"
     )
-    screen.say("  pipx install .        in a checkout of memsearch")
-    screen.say('  ~/.claude/settings.json: {"hooks": {"Stop": [{"hooks": [{"type": "command",')
-    screen.say('    "command": "memsearch enqueue --platform claude-code"}]}]}}')
+    screen.say("  pipx install .")
+    screen.say("  memsearch install claude-code")
     screen.say()
 
 
