@@ -45,7 +45,7 @@ def make_server(environ: dict[str, str]) -> Server[Any]:
                     openWorldHint=False,
                 ),
             )
-            for name, (description, schema) in tools.TOOLS.items()
+            for name, (description, schema) in tools.tools().items()
         ]
 
     async def call_tool(name: str, arguments: dict[str, Any]) -> types.CallToolResult:

@@ -7,8 +7,11 @@ fenced as quoted data.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files as resources
 from typing import Any
 
 from memsearch import answers
@@ -20,81 +23,21 @@ from memsearch.recall import requests
 #: The longest answer, in characters; a transcript of long turns has more.
 MAX_CHARS = 60_000
 
-_PROJECT = {
-    "type": "string",
-    "description": "A folder of another project, absolute. Leave it out for this one.",
-}
-_ID = {
-    "type": "string",
-    "description": "The id of a search result: 16 hex digits, or their first 8 or more.",
-}
-_DAY = "YYYY-MM-DD, today, yesterday, 7d, 2w"
 
-#: Name → description and JSON schema of the arguments.
-TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
-    "memory_search": (
-        "Search the long-term memory of this project: notes on what was done, decided and found"
-        " out in earlier sessions, by any coding agent. Use it for questions about history (why"
-        " did we, what did we decide, have we seen this error) and when a task continues earlier"
-        " work; not for what the code says now. By meaning and by keyword, in any language. Each"
-        " result has an id for memory_get and memory_transcript.",
-        {
-            "type": "object",
-            "properties": {
-                "query": {"type": "string", "description": "What to look for, in plain words."},
-                "top_k": {"type": "integer", "minimum": 1, "maximum": 50, "default": 5},
-                "since": {"type": "string", "description": f"Not before this day: {_DAY}."},
-                "until": {"type": "string", "description": f"Not after this day: {_DAY}."},
-                "platform": {
-                    "type": "string",
-                    "description": "Only what this agent did: claude-code, codex, openclaw,"
-                    " opencode.",
-                },
-                "all_projects": {"type": "boolean", "description": "Search every project."},
-                "project": _PROJECT,
-            },
-            "required": ["query"],
-            "additionalProperties": False,
-        },
-    ),
-    "memory_get": (
-        "Show the whole section of a result of memory_search, as it stands in its file now.",
-        {
-            "type": "object",
-            "properties": {"id": _ID, "project": _PROJECT},
-            "required": ["id"],
-            "additionalProperties": False,
-        },
-    ),
-    "memory_transcript": (
-        "Show the conversation behind a result of memory_search: the exact words, commands and"
-        " outputs. Use it after memory_get, when the notes are not enough.",
-        {
-            "type": "object",
-            "properties": {
-                "id": _ID,
-                "turn": {"type": "string", "description": "Another turn of that section."},
-                "context": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "maximum": 20,
-                    "default": 1,
-                    "description": "Turns before and after it.",
-                },
-                "project": _PROJECT,
-            },
-            "required": ["id"],
-            "additionalProperties": False,
-        },
-    ),
-}
+@cache
+def tools() -> dict[str, tuple[str, dict[str, Any]]]:
+    """Name → description and JSON schema of the arguments; the JS plugins read the same file."""
+    data = resources("memsearch.hooks").joinpath("assets", "bridge", "tools.json").read_bytes()
+    return {
+        name: (tool["description"], tool["parameters"]) for name, tool in json.loads(data).items()
+    }
 
 
 def call(name: str, arguments: Mapping[str, Any], *, cwd: str, environ: Mapping[str, str]) -> str:
     """Call a tool.
 
     Args:
-        name: One of ``TOOLS``.
+        name: One of ``tools()``.
         arguments: As its schema has them.
         cwd: A folder of the project, absolute.
         environ: The environment.
@@ -131,11 +74,11 @@ def check(name: str, arguments: Mapping[str, Any]) -> None:
     Raises:
         MemsearchError: ``BAD_REQUEST``.
     """
-    if name not in TOOLS:
+    if name not in tools():
         raise MemsearchError(
-            f"there is no tool {name!r}", kind=ErrorClass.BAD_REQUEST, hint=", ".join(TOOLS)
+            f"there is no tool {name!r}", kind=ErrorClass.BAD_REQUEST, hint=", ".join(tools())
         )
-    schema = TOOLS[name][1]
+    schema = tools()[name][1]
     kinds = {"string": str, "integer": int, "boolean": bool}
     for key, value in arguments.items():
         found = schema["properties"].get(key)

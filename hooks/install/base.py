@@ -65,6 +65,7 @@ class Agent(Protocol):
 _AGENTS = {
     "claude-code": "memsearch.hooks.install.claude_code",
     "codex": "memsearch.hooks.install.codex",
+    "opencode": "memsearch.hooks.install.opencode",
 }
 
 

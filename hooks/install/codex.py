@@ -55,9 +55,7 @@ def root(place: Place) -> str:
 def edits(place: Place) -> list[Edit]:
     """Our part of the user's files."""
     folder = root(place)
-    skill = filled(
-        asset(NAME, "skills", "memory-recall", "SKILL.md"), LAUNCHER=place.shell_launcher()
-    )
+    skill = filled(asset("skill", "SKILL.md"), LAUNCHER=place.shell_launcher())
     return [
         hooks_edit(os.path.join(folder, "hooks.json"), groups(place), is_ours),
         whole_file(os.path.join(folder, "skills", "memory-recall", "SKILL.md"), skill),
