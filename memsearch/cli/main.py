@@ -22,6 +22,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Capture": {
         "enqueue": ("enqueue_cmd:enqueue", "Take note of a finished turn (for agents' hooks)."),
+        "backfill": ("backfill_cmd:backfill", "Capture past conversations of all agents."),
         "workers": ("workers_cmds:workers", "Run, start, stop or look at the background worker."),
         "status": ("status_cmd:status", "Say what works, what waits, what failed, and why."),
         "dead-letter": (

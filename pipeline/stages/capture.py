@@ -67,11 +67,11 @@ def capture(engine: Engine, stream: str) -> None:
         message = engine.log.payload(row["event_id"])
         last_look = int(row["attempts"]) >= len(SETTLE_SECONDS)
         found = look(engine, data, message, last_look)
-        events = [event for turn in found.turns for event in _decide(engine, data, turn)]
+        events = [event for turn in found.turns for event in decide(engine, data, turn)]
         with engine.commit(row) as tx:
             if tx is None:
                 return
-            captured = _append_new(tx, events)
+            captured = append_new(tx, events)
             if found.more:
                 tx.add_task("capture", stream)
             else:
@@ -95,8 +95,14 @@ def capture(engine: Engine, stream: str) -> None:
             )
 
 
-def _append_new(tx: Transaction, events: Iterable[Event]) -> int:
-    """Write the turns that are not known yet, and queue their summaries."""
+def append_new(tx: Transaction, events: Iterable[Event]) -> int:
+    """Write the turns that are not known yet, and queue their summaries.
+
+    A turn that the log knows in any state, forgotten or discarded ones too, is left alone.
+
+    Returns:
+        How many were captured (and not skipped).
+    """
     captured = 0
     for event in events:
         if tx.row("SELECT 1 FROM turns WHERE stream = ?", (event.stream,)) is not None:
@@ -287,8 +293,17 @@ def holds(turn: Turn, message: str) -> bool:
     return not probe or probe in said
 
 
-def _decide(engine: Engine, data: Mapping[str, Any], turn: Turn) -> list[Event]:
-    """What becomes of a turn: captured, or skipped for a reason that is counted."""
+def decide(engine: Engine, data: Mapping[str, Any], turn: Turn) -> list[Event]:
+    """What becomes of a turn: captured, or skipped for a reason that is counted.
+
+    Args:
+        engine: The engine.
+        data: What a hook said: ``cwd`` and ``env``, where the turn does not say it itself.
+        turn: As its source read it.
+
+    Returns:
+        The event to write, the text redacted.
+    """
     project = project_for(engine, turn.cwd, data.get("cwd"), data.get("env") or {})
     local = turn.at.astimezone()
     facts: dict[str, Any] = {
