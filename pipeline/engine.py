@@ -19,7 +19,7 @@ from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home
 from memsearch.pipeline.budget import Budget, settle
 from memsearch.pipeline.events import Event, EventType
-from memsearch.pipeline.log import EventLog, Transaction
+from memsearch.pipeline.log import EventLog, Transaction, is_missing_table
 from memsearch.pipeline.projections import table_of
 from memsearch.pipeline.retry import decide
 
@@ -108,6 +108,7 @@ class Engine:
             self.note("stage_unrecorded", level="error", stage=stage, key=key, error=error.message)
             if self.is_log_damage(error):
                 self.damaged.set()
+            self._mend_after(error)
         except Exception as error:
             # Outside of what a stage turns into a failure of its stream. Huey would log it in
             # its own words, which may quote the conversation.
@@ -133,6 +134,20 @@ class Engine:
         self.note(
             "stage_ran", level="debug", stage=stage, key=key, seconds=time.monotonic() - started
         )
+
+    def _mend_after(self, error: MemsearchError) -> None:
+        """Put a table back that somebody deleted while we run."""
+        if not is_missing_table(error.message):
+            return
+        from memsearch.pipeline.rebuild import is_whole, rebuild
+
+        with self._parts_lock:
+            try:
+                self.log.create_missing()
+                if not is_whole(self.log):
+                    self.note("projections_rebuilt", level="warning", events=rebuild(self.log))
+            except MemsearchError as fault:
+                self.note("mend_failed", level="error", error=fault.message)
 
     def is_log_damage(self, error: MemsearchError) -> bool:
         """Whether an error says that the log's own file is damaged."""
@@ -194,6 +209,7 @@ class Engine:
 
     def failed(self, stage: str, row: sqlite3.Row, key: str, error: MemsearchError) -> None:
         """Write down a failure and what follows from it."""
+        self._mend_after(error)
         if self.stop.is_set():
             # Cut short by the shutdown, or by what the shutdown closed: no fault of its own.
             # The next start takes it up, and counts what a call had set aside.

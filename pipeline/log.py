@@ -275,4 +275,11 @@ def sqlite_error(error: sqlite3.Error, path: str) -> MemsearchError:
         )
     if code.startswith("SQLITE_IOERR"):
         return MemsearchError(text, kind=ErrorClass.SERVER, hint="check the disk")
+    if is_missing_table(text):
+        return MemsearchError(text, kind=ErrorClass.BUSY, hint="a worker puts it back")
     return MemsearchError(text, kind=ErrorClass.BUG)
+
+
+def is_missing_table(text: str) -> bool:
+    """Whether an error says that somebody deleted a table of ours."""
+    return "no such table" in text
