@@ -13,6 +13,12 @@ from memsearch.sources.base import Item, Turn
 #: Seconds without a write after which a conversation rests: its last turn is over, whatever
 #: its records say.
 QUIET_SECONDS = 600.0
+#: The event of a hook that nobody's agent sent: a conversation that is followed has grown.
+GREW = "Tail"
+#: The same for one that rests.
+RESTS = "Rest"
+#: The same for the moment since which an agent's conversations are followed.
+FOLLOWED = "TailStarted"
 #: Bytes of an agent's configuration in which its plugins are looked for.
 _MAX_CONFIG_BYTES = 2_000_000
 #: How our plugin is called in every agent.

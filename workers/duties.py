@@ -9,6 +9,7 @@ from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.pipeline import backup, dead_letters, index_repair, lost_entries, retention
 from memsearch.pipeline.auto_replay import AutoReplay
 from memsearch.pipeline.engine import Engine
+from memsearch.workers.tailing import Follower
 
 #: Seconds between two looks at each duty.
 REPLAY_SECONDS = 0.5
@@ -17,6 +18,7 @@ CAPTURED_SECONDS = 15.0
 VERIFY_SECONDS = 60.0
 BACKUP_SECONDS = 60.0
 RETENTION_SECONDS = 3_600.0
+FOLLOW_SECONDS = 1.0
 
 
 class Duties:
@@ -38,6 +40,7 @@ class Duties:
             (self.verify_index, VERIFY_SECONDS),
             (self._back_up, BACKUP_SECONDS),
             (self._drop_old, RETENTION_SECONDS),
+            (Follower(engine).look, FOLLOW_SECONDS),
         )
 
     def look(self) -> None:

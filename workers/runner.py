@@ -314,6 +314,9 @@ class Worker:
     def _tick(self, engine: Engine, consumers: list[QuietConsumer], duties: Duties) -> None:
         """The small duties of the main thread. A failure is noted and tried again."""
         try:
+            if engine.log.trouble.is_set():
+                engine.log.trouble.clear()
+                self._mend_again(engine)
             duties.look()
             if recovery.spooled(self.home):
                 taken, bad = recovery.sweep_spool(self.home, engine.log)
@@ -366,7 +369,9 @@ class Worker:
     def _until_idle(self, engine: Engine) -> bool:
         minutes = engine.settings().workers.idle_exit_minutes
         # What a spent budget holds back goes on at midnight, and nobody else is awake then.
-        if _due(engine, wait=True) or _paused(engine):
+        # Nor would anybody else follow the agents' files.
+        follows = engine.settings().capture.tail
+        if follows or _due(engine, wait=True) or _paused(engine):
             self._idle_since = time.monotonic()
             return False
         idle = time.monotonic() - max(self._idle_since, engine.asked)

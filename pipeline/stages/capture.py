@@ -23,6 +23,7 @@ from memsearch.pipeline.turn_codec import dump_turn
 from memsearch.sources import registry
 from memsearch.sources.base import Item, Pointer, Reading, Turn
 from memsearch.sources.cleaning import clean
+from memsearch.sources.tail import FOLLOWED, RESTS, settled
 
 if TYPE_CHECKING:
     from memsearch.config.project import Project
@@ -130,6 +131,8 @@ def look(engine: Engine, data: Mapping[str, Any], message: str | None, last_look
     event = str(data.get("event", ""))
     ends = event in TURN_ENDS
     source = registry.get(data["platform"])
+    if event == FOLLOWED:
+        return Found(reason="the agent is followed from now on")
     if data.get("agent") and source.agent_is_subagent:
         return Found(reason="subagent")
     path = data.get("path") or source.locate(data.get("session", ""), data.get("env") or {})
@@ -166,6 +169,8 @@ def look(engine: Engine, data: Mapping[str, Any], message: str | None, last_look
     if reading.foreign:
         return Found(path=path, reason="not the user's conversation")
     turns = list(reading.turns)
+    if event == RESTS:
+        turns = [settled(turn) for turn in turns]
     if ends and not reading.more:
         # As the source cleans what it reads, so that the two can be told to be the same.
         message = clean(message) if message else message
