@@ -26,8 +26,13 @@ OUTAGE = frozenset(
         ErrorClass.CREDENTIALS,
     }
 )
-#: Stages that ask a provider, and the event of their success.
-SUCCESS = {"summarize": "TurnSummarized", "embed": "DocumentEmbedded"}
+#: Stages that ask a provider, and the events of their success. A document that was indexed
+#: without anything written (its text is what it was) says nothing about Milvus.
+SUCCESS = {
+    "summarize": "type = 'TurnSummarized'",
+    "embed": "type = 'DocumentEmbedded'",
+    "upsert": "type = 'DocumentIndexed' AND json_extract(data, '$.new') > 0",
+}
 #: Seconds back that dead letters are replayed by themselves: 7 days.
 WINDOW_SECONDS = 7 * 86_400.0
 #: The first letter is sent ahead after the base wait, then after so many times the last.
@@ -80,7 +85,9 @@ class AutoReplay:
                 self._probes.pop(stage, None)
                 continue
             died = max(letter.seq for letter in letters)
-            last = self._log.value("SELECT MAX(seq) FROM events WHERE type = ?", (success,))
+            last = self._log.value(
+                f"SELECT seq FROM events WHERE {success} ORDER BY seq DESC LIMIT 1"
+            )
             if last is not None and last > died:
                 self._probes.pop(stage, None)
                 replayed += dead_letters.replay(self._log, letters, "recovery")
@@ -124,9 +131,9 @@ class AutoReplay:
             return False
         return (
             self._log.value(
-                "SELECT 1 FROM events WHERE type = ? AND seq > ? AND seq <"
+                f"SELECT 1 FROM events WHERE {success} AND seq > ? AND seq <"
                 " (SELECT MAX(seq) FROM events WHERE stream = ? AND type = 'DeadLettered') LIMIT 1",
-                (success, sent, letter.stream),
+                (sent, letter.stream),
             )
             is not None
         )

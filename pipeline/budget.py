@@ -147,9 +147,10 @@ class Budget:
                         {
                             "stage": turn["stage"],
                             "error_class": ErrorClass.INTERRUPTED.value,
-                            # No fault of the turn: it does not count as a try.
+                            # No fault of the turn: it does not count as a try, and it was
+                            # at work, so it waits for nothing.
                             "attempt": turn["attempts"],
-                            "due": turn["due"],
+                            "due": None,
                             "usage": usage,
                         },
                         body="the worker ended during the call",

@@ -117,6 +117,8 @@ class EventLog:
         self.path = path
         #: Held by every write transaction of this process, Huey's too.
         self.write_lock = threading.RLock()
+        #: Set when a table was missing: the worker looks at once what somebody deleted.
+        self.trouble = threading.Event()
         self._local = threading.local()
         self._all: list[sqlite3.Connection] = []
         self._closed = False
@@ -183,7 +185,7 @@ class EventLog:
 
         No model call, file write or other effect may happen inside: every other writer waits.
         """
-        with self.write_lock, translated(self.path):
+        with self.write_lock, self._told():
             db = self._connection()
             db.execute("BEGIN IMMEDIATE")
             try:
@@ -196,13 +198,23 @@ class EventLog:
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[sqlite3.Row]:
         """All rows of a query."""
-        with translated(self.path):
+        with self._told():
             return self._connection().execute(sql, parameters).fetchall()
 
     def row(self, sql: str, parameters: Sequence[object] = ()) -> sqlite3.Row | None:
         """The first row of a query, or None."""
         rows = self.rows(sql, parameters)
         return rows[0] if rows else None
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            with translated(self.path):
+                yield
+        except MemsearchError as error:
+            if is_missing_table(error.message):
+                self.trouble.set()
+            raise
 
     def value(self, sql: str, parameters: Sequence[object] = ()) -> Any:
         """The first column of the first row, or None."""

@@ -20,7 +20,7 @@ from huey.registry import Message
 from huey.storage import SqliteStorage
 
 from memsearch.config import statedb
-from memsearch.pipeline.log import EventLog, Transaction, queue_of
+from memsearch.pipeline.log import EventLog, Transaction, is_missing_table, queue_of
 
 #: Seconds between two looks of an idle consumer thread into its queue.
 POLL_SECONDS = 0.1
@@ -82,7 +82,13 @@ class LogStorage(SqliteStorage):  # type: ignore[misc]
         """
         now = time.time()
         due = "SELECT 1 FROM schedule WHERE queue = ? AND timestamp <= ? LIMIT 1"
-        if not self.sql(due, (self.name, now), results=True):
+        try:
+            if not self.sql(due, (self.name, now), results=True):
+                return []
+        except sqlite3.OperationalError as error:
+            if not is_missing_table(str(error)):
+                raise
+            self._log.trouble.set()
             return []
         with self.db(commit=True) as cursor:
             cursor.execute(
@@ -95,6 +101,17 @@ class LogStorage(SqliteStorage):  # type: ignore[misc]
                 cursor.execute(statedb.INSERT_TASK, (self.name, data, priority))
                 cursor.execute("DELETE FROM schedule WHERE id = ?", (row,))
         return []
+
+    def dequeue(self) -> bytes | None:
+        """The next row; none while the table is gone, which the worker makes anew."""
+        try:
+            found: bytes | None = super().dequeue()
+        except sqlite3.OperationalError as error:
+            if not is_missing_table(str(error)):
+                raise
+            self._log.trouble.set()
+            return None
+        return found
 
     # Tasks are never revoked: without this each one would cost two reads and a write.
     def peek_many(self, keys: object) -> dict[str, bytes]:  # noqa: ARG002
