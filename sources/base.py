@@ -171,8 +171,11 @@ class Source(Protocol):
         """
         ...
 
-    def locate(self, session: str, environ: Mapping[str, str]) -> str | None:
-        """Where a session lies that a hook named without a path; None: it is not kept."""
+    def locate(self, session: str, environ: Mapping[str, str], agent: str = "") -> str | None:
+        """Where a session lies that a hook named without a path; None: it is not kept.
+
+        ``agent`` is the ``agent_id`` that the hook gave, for agents of which there are many.
+        """
         ...
 
     def roots(self, environ: Mapping[str, str]) -> tuple[str, ...]:

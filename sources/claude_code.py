@@ -99,7 +99,12 @@ class ClaudeCode(JsonlSource):
             if not self.is_foreign(path):
                 yield from of_file(self.platform, path, Path(path).stem)
 
-    def locate(self, session: str, environ: Mapping[str, str]) -> str | None:
+    def locate(
+        self,
+        session: str,
+        environ: Mapping[str, str],
+        agent: str = "",  # noqa: ARG002
+    ) -> str | None:
         """The transcript of a session, in whatever project's folder it lies."""
         found = [each.path for each in self.conversations(environ) if each.session == session]
         return found[-1] if found else None

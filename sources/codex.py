@@ -68,7 +68,12 @@ class Codex(JsonlSource):
             if os.path.basename(path).startswith("rollout-"):
                 yield from of_file(self.platform, path, thread_of(path))
 
-    def locate(self, session: str, environ: Mapping[str, str]) -> str | None:
+    def locate(
+        self,
+        session: str,
+        environ: Mapping[str, str],
+        agent: str = "",  # noqa: ARG002
+    ) -> str | None:
         """The rollout of a session; a session that is not kept has none."""
         if not session:
             return None

@@ -22,7 +22,7 @@ from memsearch.sources.cleaning import text_of
 from memsearch.sources.jsonl import MAX_OLDER_TURNS, JsonlSource, Opening, open_file, weight
 from memsearch.sources.lines import MAX_LINE_BYTES, Record, Shrinker, decode, read_line
 from memsearch.sources.listing import files_under, of_file
-from memsearch.sources.openclaw_events import PLATFORM, EventFold, read_asked
+from memsearch.sources.openclaw_events import PLATFORM, EventFold, read_asked, run_of
 from memsearch.sources.sqlite_store import (
     open_readonly,
     parse,
@@ -83,11 +83,11 @@ class OpenClaw(JsonlSource):
             if _is_session_file(path) and Path(path).stem not in seen:
                 yield from of_file(PLATFORM, path, Path(path).stem)
 
-    def locate(self, session: str, environ: Mapping[str, str]) -> str | None:
+    def locate(self, session: str, environ: Mapping[str, str], agent: str = "") -> str | None:
         """The database or file that holds a session, by its id or its key.
 
-        A session that no database holds yet will be in that of the agent its key names, else
-        in that of ``main``.
+        A session that no database holds yet will be in that of the agent that is named, by
+        itself or by the session's key, else in that of ``main``.
         """
         databases = self.databases(environ)
         for path in databases:
@@ -98,7 +98,8 @@ class OpenClaw(JsonlSource):
             if _is_session_file(path) and Path(path).stem == session:
                 return path
         parts = session.split(":")
-        agent = parts[1] if parts[0] == "agent" and len(parts) > 2 else "main"
+        if not agent:
+            agent = parts[1] if parts[0] == "agent" and len(parts) > 2 else "main"
         own = os.path.join(self.roots(environ)[0], agent, "agent", "openclaw-agent.sqlite")
         return own if own in databases else None
 
@@ -382,6 +383,7 @@ class _Store:
         names = False  # an alias was passed: the turn before it is meant
         for seq, record in self.events(session, backward=True):
             end = end or seq + 1
+            names = names or (wanted is not None and run_of(record) == wanted)
             asked = read_asked(record)
             if asked is None:
                 continue

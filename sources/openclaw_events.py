@@ -56,6 +56,8 @@ _SHELLS = frozenset({"exec", "bash", "shell"})
 _WHOLE_KEYS = frozenset({"command"})
 #: How an answer ends that the model goes on after.
 _GOES_ON = frozenset({"toolUse", "tool_use"})
+#: Aliases that a turn keeps.
+_MAX_ALIASES = 200
 #: Events whose copies are recognised (about 100 bytes each).
 _REMEMBERED = 100_000
 
@@ -117,6 +119,13 @@ def read_asked(record: Record) -> Asked | None:
     )
 
 
+def run_of(record: Record) -> str:
+    """The id of the run that wrote an event, where it says so."""
+    message = record.get("message")
+    about = message.get("__openclaw") if isinstance(message, dict) else None
+    return text_of(about.get("runId")) if isinstance(about, dict) else ""
+
+
 def blocks_of(content: object) -> list[dict[str, Any]]:
     """The blocks of a content, whatever shape it has."""
     if isinstance(content, str):
@@ -146,6 +155,11 @@ class _Run:
     reset: bool = False
     last_is_answer: bool = False
     aliases: list[str] = field(default_factory=list)
+
+    def alias(self, name: str) -> None:
+        if name and name != self.id and name not in self.aliases:
+            self.aliases.append(name)
+            del self.aliases[:-_MAX_ALIASES]
 
 
 class EventFold:
@@ -206,22 +220,21 @@ class EventFold:
             self._answer(self._current, details)
         else:
             self._result(self._current, details)
+            self._current.alias(run_of(record))
         return []
 
     def _ask(self, asked: Asked, offset: int) -> list[Turn]:
         if not asked.opens:
             if self._current is not None:
                 # Nobody's words: what the agent does about them belongs to the turn before.
-                for name in (asked.id, asked.run):
-                    if name:
-                        self._current.aliases.append(name)
+                self._current.alias(asked.id)
+                self._current.alias(asked.run)
             return []
         run, self._current = (
             self._current,
             _Run(asked.id, offset, asked.at, self._cwd, private=asked.private),
         )
-        if asked.run:
-            self._current.aliases.append(asked.run)
+        self._current.alias(asked.run)
         if asked.text:
             self._current.steps.add("user", asked.text)
         return [] if run is None else [self._build(run, next_began=True)]

@@ -95,7 +95,12 @@ class OpenCode:
                     self.platform, session.id, path, changed, cwd=session.directory or None
                 )
 
-    def locate(self, session: str, environ: Mapping[str, str]) -> str | None:  # noqa: ARG002
+    def locate(
+        self,
+        session: str,  # noqa: ARG002
+        environ: Mapping[str, str],
+        agent: str = "",  # noqa: ARG002
+    ) -> str | None:
         """The database; None where it is kept in memory only."""
         return _database(environ)
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Events that say that the hooked turn has ended; an unnamed event is taken for one.
 TURN_ENDS = frozenset({"", "Stop", "Interrupt", "agent_end", "session.idle"})
+#: Of them, those after which the turn ended by itself: nobody interrupted it.
+STOPS = frozenset({"", "Stop"})
 #: Characters of the last message by which it is known again in a transcript.
 MESSAGE_PROBE_CHARS = 400
 
@@ -135,7 +137,9 @@ def look(engine: Engine, data: Mapping[str, Any], message: str | None, last_look
         return Found(reason="the agent is followed from now on")
     if data.get("agent") and source.agent_is_subagent:
         return Found(reason="subagent")
-    path = data.get("path") or source.locate(data.get("session", ""), data.get("env") or {})
+    path = data.get("path") or source.locate(
+        data.get("session", ""), data.get("env") or {}, data.get("agent", "")
+    )
     if not path:
         return Found(reason="no transcript")  # a session that its agent does not keep
     pointer = Pointer(
@@ -286,8 +290,13 @@ def settle(
     items = turn.items
     if message and not holds(turn, message):
         items = (*items, Item("assistant", message))
-    state = "finished" if turn.state == "open" else turn.state
-    completed = dataclasses.replace(turn, items=items, state=state)
+    completed = dataclasses.replace(turn, items=items)
+    if turn.state == "open":
+        # "Stop" says that it ended by itself; after other events its last step tells.
+        by_itself = pointer.event in STOPS
+        completed = (
+            dataclasses.replace(completed, state="finished") if by_itself else settled(completed)
+        )
     return [completed if each is turn else each for each in turns]
 
 
