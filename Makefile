@@ -59,7 +59,7 @@ $(BIN)/python:
 		echo "memsearch needs Python 3.11 or newer, and none is on the PATH." >&2; \
 		echo "Install one, or name it: make PYTHON=/path/to/python3.11 …" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		echo "$(PYTHON) is older than Python 3.11. Name another: make PYTHON=/path/to/python3.11 …" >&2; \
+		echo "$(PYTHON) is no Python 3.11 or newer. Name another: make PYTHON=/path/to/python3.11 …" >&2; \
 		exit 1; }
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
 		echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu:" >&2; \
