@@ -2,10 +2,10 @@
 
     python benchmarks/language_direction.py [--write]
 
-Embeds the notes of ``data/bilingual.json``, each in both languages, with the built-in model and
-takes the unit vector from the mean Chinese to the mean English one. ``--write`` stores it in
-``sinks/language_direction.json``; without it the two are compared (exit code 1 when their
-cosine is below 0.999).
+Embeds the notes of ``data/bilingual.json``, put together to entries, in both languages with the
+built-in model and takes the unit vector from the mean Chinese to the mean English one.
+``--write`` stores it in ``sinks/language_direction.json``; without it the two are compared
+(exit code 1 when their cosine is below 0.999).
 """
 
 from __future__ import annotations
@@ -24,8 +24,19 @@ from memsearch.sinks.embedders import create
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "sinks" / language.SHIPPED
+#: Notes in one entry, as many as a journal's have.
+BULLETS = 3
 #: Digits of a component: the vectors themselves are not more exact.
 DIGITS = 5
+
+
+def entries(notes: list[str]) -> list[str]:
+    """Entries as a journal's chunks are embedded: a heading and some notes."""
+    return [
+        f"### {9 + start % 9:02d}:{start % 60:02d}\n"
+        + "\n".join(f"- {notes[(start + step) % len(notes)]}" for step in range(BULLETS))
+        for start in range(len(notes))
+    ]
 
 
 def main() -> int:
@@ -34,7 +45,8 @@ def main() -> int:
     embedder = create(Embedding(), Home.from_env(os.environ), os.environ)
     means = {}
     for name in ("en", "zh"):
-        means[name] = embedder.embed_passages([pair[name] for pair in data["pairs"]]).mean(axis=0)
+        notes = [pair[name] for pair in data["pairs"]]
+        means[name] = embedder.embed_passages(entries(notes)).mean(axis=0)
     embedder.close()
     difference = means["en"] - means["zh"]
     direction = difference / np.linalg.norm(difference)

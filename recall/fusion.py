@@ -7,7 +7,7 @@ one function and one line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from math import sqrt
@@ -23,6 +23,10 @@ RRF_K = 60
 WEIGHTS = (0.7, 0.3)
 #: ... and where the question holds names, codes or quotes, which a vector blurs.
 LITERAL_WEIGHTS = (0.5, 0.5)
+
+#: What a text in the other language than the question gets in the keyword leg, which cannot
+#: know it: this share of what it has in the vector leg.
+FOREIGN_SHARE = 0.5
 
 #: Spreads below this are rounding: a leg that gives all its hits the same score.
 FLAT = 1e-6
@@ -60,11 +64,15 @@ class Question:
         limit: How many hits each leg was asked for.
         literal: The question holds names, codes or quotes.
         unplaced: Ids that the vector leg could not have returned, since they are not indexed.
+        foreign: Ids of texts in the other language, which no word of the question can be in.
+        cosines: Cosines by id, where the vector leg's scores are something else.
     """
 
     limit: int = 30
     literal: bool = False
     unplaced: Collection[str] = ()
+    foreign: Collection[str] = ()
+    cosines: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,17 +194,25 @@ def combine(
         for place, hit in _placed(legs[n]):
             hits.setdefault(hit.chunk_hash, hit)
             places[n].setdefault(hit.chunk_hash, place)
-    cosines = {hit.chunk_hash: hit.score for hit in reversed(dense or ())}
+    cosines = question.cosines
+    if cosines is None:
+        cosines = {hit.chunk_hash: hit.score for hit in reversed(dense or ())}
     spread = sum(weights[n] * (worths[n].high - worths[n].low) for n in ran)
+
+    def worth_of(n: int, key: str) -> float:
+        worth = worths[n]
+        if key in worth.values:
+            return worth.values[key]
+        if n == 0:
+            return worth.unknown if key in question.unplaced else worth.absent
+        if key in question.foreign and dense is not None:
+            return max(worth.absent, FOREIGN_SHARE * worth_of(0, key))
+        return worth.absent
 
     def score(key: str) -> float:
         if spread <= 0:
             return 1.0
-        total = 0.0
-        for n in ran:
-            worth = worths[n]
-            missing = worth.unknown if n == 0 and key in question.unplaced else worth.absent
-            total += weights[n] * (worth.values.get(key, missing) - worth.low)
+        total = sum(weights[n] * (worth_of(n, key) - worths[n].low) for n in ran)
         return min(1.0, max(0.0, total / spread))
 
     return in_order(

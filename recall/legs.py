@@ -5,23 +5,28 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean, pstdev
 from typing import Protocol
 
 from memsearch.config.project import Project
 from memsearch.recall import scan
 from memsearch.recall.freshness import Freshness
-from memsearch.recall.fusion import FUSIONS, Fused, Leg, Question, in_order
+from memsearch.recall.fusion import FLAT, FUSIONS, Fused, Leg, Question, in_order
 from memsearch.recall.logview import Document
 from memsearch.recall.scan import Scan
 from memsearch.recall.scope import Memory
+from memsearch.sinks.chunker import embedding_text
 from memsearch.sinks.ids import content_hash
-from memsearch.sinks.language import without
+from memsearch.sinks.language import is_chinese, without
 from memsearch.sinks.types import Filters, Hit, Vectors
 
 #: Each leg fetches this many hits at least, ...
 LEG_MIN = 30
 #: ... and this many for each result that is asked for, so that folding can refill.
 LEG_FACTOR = 3
+#: With two languages the vector leg fetches this many times as much, so that there is as much
+#: of each.
+LANGUAGES_FACTOR = 2
 #: What a digest's score is multiplied by: a month in one text holds every word, and the note
 #: that says it precisely belongs before it.
 DIGEST_WEIGHT = 0.8
@@ -68,6 +73,7 @@ class Asked:
     """A question as the legs take it.
 
     Attributes:
+        text: As it was asked.
         terms: Its keywords, separated by spaces; may be empty.
         vector: Shape ``(dimension,)``, or None where there is none to compare with.
         literal: It holds names, codes or quotes.
@@ -75,6 +81,7 @@ class Asked:
         fusion: A name in ``fusion.FUSIONS``.
     """
 
+    text: str
     terms: str
     vector: Vectors | None
     literal: bool = False
@@ -141,8 +148,17 @@ class Ranker:
             keyword = merged
         added = {hit.chunk_hash for hit in merged} & {hit.chunk_hash for hit in fresh}
         self.unindexed |= added
+        cosines = {hit.chunk_hash: hit.score for hit in dense or ()}
+        foreign: frozenset[str] = frozenset()
+        if dense is not None and self._directions:
+            dense = by_language(dense, self._asked.limit)
+            foreign = in_another_language(self._asked.text, [*dense, *(keyword or ())])
         question = Question(
-            self._asked.limit, self._asked.literal, frozenset(added.union(self._unplaced))
+            limit=self._asked.limit,
+            literal=self._asked.literal,
+            unplaced=frozenset(added.union(self._unplaced)),
+            foreign=foreign,
+            cosines=cosines,
         )
         fused = FUSIONS[self._asked.fusion](dense, keyword, question)
         return in_order(weighed(item) for item in fused)
@@ -154,16 +170,20 @@ class Ranker:
         for collection, scope in self._scopes.items():
             vector = self._vector_for(index, collection)
             if vector is not None:
-                hits = index.dense(collection, vector, asked.limit, filters)
+                hits = index.dense(collection, vector, self._dense_limit, filters)
                 dense.append(self._still_true(scope, hits))
             if asked.terms:
                 hits = index.keyword(collection, asked.terms, asked.limit, filters)
                 keyword.append(self._still_true(scope, hits))
         # A leg that could not run is None, so that the other one is scored alone.
         return (
-            self._best(dense) if dense else None,
-            self._best(keyword) if keyword else None,
+            best_of(dense, self._dense_limit) if dense else None,
+            best_of(keyword, asked.limit) if keyword else None,
         )
+
+    @property
+    def _dense_limit(self) -> int:
+        return self._asked.limit * (LANGUAGES_FACTOR if self._directions else 1)
 
     def _vector_for(self, index: Index, collection: str) -> Vectors | None:
         vector = self._asked.vector
@@ -196,10 +216,6 @@ class Ranker:
             kept.append(hit)
         return kept
 
-    def _best(self, parts: list[list[Hit]]) -> list[Hit]:
-        merged = heapq.merge(*parts, key=lambda hit: -hit.score)
-        return list(merged)[: self._asked.limit]
-
     def _fresh(self, index: Index | None, found: Iterable[Hit]) -> list[Hit]:
         """The chunks that were read directly and that the index does not hold."""
         if self._held is None:
@@ -224,3 +240,51 @@ class Ranker:
 def weighed(item: Fused) -> Fused:
     """A digest's score, lowered."""
     return replace(item, score=item.score * DIGEST_WEIGHT) if item.hit.kind == "digest" else item
+
+
+def best_of(parts: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
+    """The best hits of several rankings on one scale, best first."""
+    return list(heapq.merge(*parts, key=lambda hit: -hit.score))[:limit]
+
+
+def by_language(hits: Sequence[Hit], limit: int) -> list[Hit]:
+    """The vector leg in the order in which its hits stand out among those of their language.
+
+    Without its own language a question is as near to the texts of either on average. But the
+    model tells texts in the question's language apart better, so that their best ones, right
+    or wrong, are still nearer than the right one in another. Each is therefore standardised
+    over the hits of its language (mean 0, deviation 1).
+
+    Args:
+        hits: Best first.
+        limit: Most hits of one language.
+
+    Returns:
+        At most twice ``limit``, with the standard score as score.
+    """
+    groups: dict[bool | None, list[Hit]] = {}
+    for hit in hits:
+        group = groups.setdefault(is_chinese(embedding_text(hit.content)), [])
+        if len(group) < limit:
+            group.append(hit)
+    return best_of([_standardised(group) for group in groups.values()], len(hits))
+
+
+def in_another_language(question: str, hits: Iterable[Hit]) -> frozenset[str]:
+    """Ids of the hits that are Chinese where the question is not, or the other way round."""
+    asked = is_chinese(question)
+    if asked is None:
+        return frozenset()
+    return frozenset(
+        hit.chunk_hash for hit in hits if is_chinese(embedding_text(hit.content)) is (not asked)
+    )
+
+
+def _standardised(hits: Sequence[Hit]) -> list[Hit]:
+    # Over the best of them alone, so that the order does not depend on how many are asked for.
+    scores = [hit.score for hit in hits[:LEG_MIN]]
+    mean = fmean(scores)
+    deviation = pstdev(scores, mean)
+    if deviation <= FLAT:
+        return [replace(hit, score=0.0) for hit in hits]
+    return [replace(hit, score=(hit.score - mean) / deviation) for hit in hits]

@@ -127,6 +127,7 @@ def search(query: str, options: SearchOptions, *, scopes: Sequence[Scope], means
     """
     text, notes = _question(query)
     asked = Asked(
+        text,
         query_keywords(text),
         _vector(text, scopes, means, notes),
         literal=any(mark in text for mark in QUOTES) or bool(identifiers(text)),

@@ -21,6 +21,7 @@ import pytest
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home
 from memsearch.config.project import Project, resolve
+from memsearch.pipeline import languages
 from memsearch.pipeline.engine import Engine
 from memsearch.pipeline.log import EventLog
 from memsearch.pipeline.stages.chunk import chunk
@@ -28,8 +29,10 @@ from memsearch.pipeline.stages.embed import embed
 from memsearch.pipeline.stages.upsert import upsert
 from memsearch.recall import backend, client
 from memsearch.recall.backend import LocalAccess, answer
+from memsearch.recall.language import directions
 from memsearch.recall.listing import list_journals
 from memsearch.recall.requests import expand_request, search_request, transcript_request
+from memsearch.sinks.language import Sums, direction, shipped
 from memsearch.sinks.store import open_store
 from memsearch.sinks.store_lock import StoreLock
 from memsearch.workers import admin
@@ -305,6 +308,49 @@ class TestSearch:
         assert "part size" in answered["results"][0]["content"]
         assert answered["results"][0]["score"] == 1.0
         assert any("no vector" in note for note in answered["notes"])
+
+
+class TestSumsByLanguage:
+    """What the index stages keep is what the texts say, however often they were indexed."""
+
+    def texts(self, language: str, count: int) -> str:
+        word = {"en": "the pump of station {n} was replaced", "zh": "更换了第{n}号泵站的水泵"}
+        return "\n".join(f"## {n}\n\n- {word[language].format(n=n)}\n" for n in range(count))
+
+    def sums(self, world: World) -> Sums:
+        project, model = world.project(), LocalAccess(world.home, world.environ).model()
+        with closing(sqlite3.connect(world.home.state_db)) as db:
+            return languages.read(db, project.collection, model)
+
+    def test_they_follow_the_documents(self, world: World) -> None:
+        english = world.write("english.md", self.texts("en", 22))
+        world.write("chinese.md", self.texts("zh", 21))
+        world.index()
+        sums = self.sums(world)
+        assert (sums.english, sums.chinese) == (22, 21)
+        project, access = world.project(), LocalAccess(world.home, world.environ)
+        model = access.model()
+        own = directions(world.home.state_db, [project.collection], model)[project.collection]
+        u = direction(sums, model)
+        assert u is not None
+        assert own.tolist() == u.tolist()
+        general = shipped(model)
+        assert general is not None
+        assert own.tolist() != general.tolist()
+        # A part of a document that was edited counts once.
+        english.write_text(self.texts("en", 5) + "## more\n\n- one more\n", encoding="utf-8")
+        world.index()
+        sums = self.sums(world)
+        assert (sums.english, sums.chinese) == (6, 21)
+        # Too few of a language: the shipped direction.
+        found = directions(world.home.state_db, [project.collection], model)
+        assert found[project.collection].tolist() == general.tolist()
+        english.unlink()
+        world.index()
+        sums = self.sums(world)
+        assert (sums.english, sums.english_sum, sums.chinese) == (0, None, 21)
+        # Vectors of another model are none of these.
+        assert directions(world.home.state_db, [project.collection], "other") == {}
 
 
 class TestBeforeAndBehindTheIndex:

@@ -108,6 +108,23 @@ class TestStandardized:
         fresh = scores(standardized(dense, keyword, Question(limit=4, unplaced={"new"})))["new"]
         assert fresh > known
 
+    def test_a_text_in_another_language_is_not_blamed_for_lacking_the_words(
+        self, make_hit: Make
+    ) -> None:
+        dense = [make_hit("foreign", 0.9), make_hit("b", 0.8), make_hit("c", 0.7)]
+        keyword = [make_hit("b", 6.0), make_hit("c", 5.0)]
+        plain = scores(standardized(dense, keyword, Question(limit=3)))["foreign"]
+        asked = Question(limit=3, foreign={"foreign"})
+        assert scores(standardized(dense, keyword, asked))["foreign"] > plain
+        # Without a vector leg there is nothing to judge it by.
+        alone = Question(limit=3, foreign={"foreign"})
+        assert set(scores(standardized(None, keyword, alone))) == {"b", "c"}
+
+    def test_similarities_may_differ_from_the_scores(self, make_hit: Make) -> None:
+        dense = [make_hit("a", 2.0), make_hit("b", -1.0)]
+        fused = standardized(dense, None, Question(cosines={"a": 0.8, "b": 0.7}))
+        assert [item.similarity for item in fused] == [0.8, 0.7]
+
     def test_legs_that_do_not_tell_their_hits_apart(self, make_hit: Make) -> None:
         assert scores(standardized([make_hit("a", 0.5)], None)) == {"a": 1.0}
         alike = [make_hit("a", 0.5), make_hit("b", 0.5)]
