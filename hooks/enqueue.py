@@ -309,6 +309,8 @@ def prepare(db: sqlite3.Connection, path: str) -> None:
         os.chmod(path, 0o600)
         db.execute("PRAGMA journal_mode = WAL").fetchone()
     db.execute("PRAGMA synchronous = FULL")
+    # A page that this write gives up may hold a message.
+    db.execute("PRAGMA secure_delete = ON").fetchone()
 
 
 def _patiently(deadline: float, step: Callable[[], object]) -> None:

@@ -66,6 +66,7 @@ _AGENTS = {
     "claude-code": "memsearch.hooks.install.claude_code",
     "codex": "memsearch.hooks.install.codex",
     "opencode": "memsearch.hooks.install.opencode",
+    "openclaw": "memsearch.hooks.install.openclaw",
 }
 
 

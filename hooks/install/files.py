@@ -190,20 +190,20 @@ def install(changes: Sequence[Change], record_path: str, record: Record) -> None
 
 
 def remove(changes: Sequence[Change], record_path: str, record: Record) -> None:
-    """Make the changes of a removal, and the record last.
+    """Make the changes of a removal, then let the record go, and what was made and is empty.
 
     Raises:
         MemsearchError: As ``install``.
     """
     _apply(changes)
+    if os.path.exists(record_path):
+        with _writing(record_path):
+            os.unlink(record_path)  # it may lie in one of the folders that go
     for folder in reversed(record.folders):
         try:
             os.rmdir(folder)
         except OSError:
             continue  # somebody else keeps files there by now
-    if os.path.exists(record_path):
-        with _writing(record_path):
-            os.unlink(record_path)
 
 
 def _apply(changes: Iterable[Change]) -> None:

@@ -1,0 +1,130 @@
+"""OpenClaw: a plugin folder under MEMSEARCH_HOME, and where ``openclaw.json`` names it.
+
+These are the entries that ``openclaw plugins install --link`` and ``config set`` write; that
+command takes the comments out of the file, and cannot put them back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from memsearch.config.errors import MemsearchError
+from memsearch.hooks.install import jsontext
+from memsearch.hooks.install.base import Fault, Installed
+from memsearch.hooks.install.files import Edit, read, whole_file
+from memsearch.hooks.install.place import AGENTS_FOLDER, Place, asset, filled
+
+NAME = "openclaw"
+DISPLAY = "OpenClaw"
+PROGRAM = "openclaw"
+NEXT = "restart the gateway of OpenClaw, if one runs; the next turn is remembered"
+
+#: The plugin's name in the configuration.
+PLUGIN = "memsearch"
+#: The conversation is handed to a plugin's hooks only where this stands.
+ENTRY = {"enabled": True, "hooks": {"allowConversationAccess": True}}
+
+_PATHS = ("plugins", "load", "paths")
+_ENTRIES = ("plugins", "entries")
+_ALLOW = ("plugins", "allow")
+
+
+def root(place: Place) -> str:
+    """The folder of its state."""
+    environ = place.environ
+    named = environ.get("OPENCLAW_STATE_DIR")
+    return named or os.path.join(environ.get("OPENCLAW_HOME") or place.user, ".openclaw")
+
+
+def config_file(place: Place) -> str:
+    """Its configuration."""
+    named = place.environ.get("OPENCLAW_CONFIG_PATH")
+    return named or os.path.join(root(place), "openclaw.json")
+
+
+def folder(place: Place) -> str:
+    """The folder of our plugin."""
+    return os.path.join(place.home.root, AGENTS_FOLDER, NAME)
+
+
+def edits(place: Place) -> list[Edit]:
+    """Our part of its files."""
+    own = folder(place)
+    index = filled(asset(NAME, "index.js"), LAUNCHER_JSON=json.dumps(place.launcher))
+    skill = filled(asset("skill", "SKILL.md"), LAUNCHER=place.shell_launcher())
+    files = {
+        "package.json": asset(NAME, "package.json"),
+        "openclaw.plugin.json": asset(NAME, "openclaw.plugin.json"),
+        "index.js": index,
+        "bridge.js": asset("bridge", "bridge.js"),
+        "tools.json": asset("bridge", "tools.json"),
+        os.path.join("skills", "memory-recall", "SKILL.md"): skill,
+    }
+    made = [whole_file(os.path.join(own, name), data) for name, data in files.items()]
+    return [*made, _config(config_file(place), own)]
+
+
+def _config(path: str, own: str) -> Edit:
+    def add(old: bytes | None) -> bytes:
+        text = "" if old is None else old.decode("utf-8")
+        text = text if text.strip("\ufeff \t\r\n") else "{}\n"
+        text = jsontext.append_item(text, _PATHS, own)
+        text = jsontext.set_member(text, (*_ENTRIES, PLUGIN), ENTRY)
+        allow = jsontext.find(jsontext.parse(text), _ALLOW)
+        if allow is not None and not any(item.value == PLUGIN for item in allow.nodes):
+            # Where its user lists the plugins that may run, ours has to be among them.
+            text = jsontext.append_item(text, _ALLOW, PLUGIN)
+        return text.encode("utf-8")
+
+    def remove(now: bytes) -> bytes | None:
+        text = now.decode("utf-8")
+        try:
+            paths = jsontext.find(jsontext.parse(text), _PATHS)
+        except MemsearchError:
+            return now  # nothing of ours can be told apart in it
+        ours = [is_ours(item.value) for item in paths.nodes] if paths else []
+        if not any(ours):
+            return now
+        for index in reversed([index for index, found in enumerate(ours) if found]):
+            text = jsontext.remove_item(text, _PATHS, index)
+        text = jsontext.remove_member(text, (*_ENTRIES, PLUGIN))
+        allow = jsontext.find(jsontext.parse(text), _ALLOW)
+        for index, item in reversed(list(enumerate(allow.nodes if allow else ()))):
+            if item.value == PLUGIN:
+                text = jsontext.remove_item(text, _ALLOW, index)
+        text = jsontext.prune(text, _PATHS)
+        text = jsontext.prune(text, _ENTRIES)
+        return text.encode("utf-8")
+
+    return Edit(path, add, remove)
+
+
+def is_ours(path: str) -> bool:
+    """Whether a plugin's path is the folder of some home of memsearch."""
+    return path.rstrip("/").endswith(f"/{AGENTS_FOLDER}/{NAME}")
+
+
+def look(place: Place) -> Installed:
+    """What is installed."""
+    data = read(config_file(place))
+    if data is None:
+        return Installed(False)
+    parsed = jsontext.parse(data.decode("utf-8", "replace"))
+    paths = jsontext.find(parsed, _PATHS)
+    named = [item.value for item in paths.nodes if is_ours(item.value)] if paths else []
+    faults: list[Fault] = []
+    entry = jsontext.find(parsed, (*_ENTRIES, PLUGIN))
+    if not named:
+        return Installed(False)
+    again = f"memsearch install {NAME}"
+    if not os.path.isfile(os.path.join(named[-1], "index.js")):
+        faults.append(Fault(f"the plugin's folder {named[-1]} is gone", again))
+    value = jsontext.to_value(entry) if entry is not None else {}
+    value = value if isinstance(value, dict) else {}
+    hooks = value.get("hooks")
+    if value.get("enabled") is not True:
+        faults.append(Fault("the plugin is not enabled", again))
+    if not isinstance(hooks, dict) or hooks.get("allowConversationAccess") is not True:
+        faults.append(Fault("the plugin may not see the conversation", again))
+    return Installed(True, tuple(faults))
