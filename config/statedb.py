@@ -56,6 +56,10 @@ _EVENTS = (
     """CREATE TABLE IF NOT EXISTS payloads(
         event_id TEXT NOT NULL PRIMARY KEY,
         body TEXT NOT NULL) WITHOUT ROWID""",
+    # What hooks bring of a conversation, unredacted until the capture stage's first look.
+    """CREATE TABLE IF NOT EXISTS messages(
+        event_id TEXT NOT NULL PRIMARY KEY,
+        body TEXT NOT NULL) WITHOUT ROWID""",
 )
 
 _WORK = """state TEXT NOT NULL, stage TEXT NOT NULL,
@@ -120,6 +124,7 @@ HUEY = (
 
 INSERT_EVENT = "INSERT INTO events(id, stream, type, at, data) VALUES (?, ?, ?, ?, ?)"
 INSERT_PAYLOAD = "INSERT OR REPLACE INTO payloads(event_id, body) VALUES (?, ?)"
+INSERT_MESSAGE = "INSERT OR REPLACE INTO messages(event_id, body) VALUES (?, ?)"
 #: The fold of ``HookReceived``; the hook and the pipeline run the same statement.
 INSERT_HOOK = (
     "INSERT OR IGNORE INTO hooks{suffix}"
@@ -201,5 +206,5 @@ def insert_hook(db: sqlite3.Connection, record: dict[str, object]) -> None:
         (stream, hook, data["platform"], at, at, cursor.lastrowid),
     )
     if record.get("message"):
-        db.execute(INSERT_PAYLOAD, (hook, record["message"]))
+        db.execute(INSERT_MESSAGE, (hook, record["message"]))
     db.execute(INSERT_TASK, (QUEUE, task_row("capture", stream), PRIORITY["capture"]))

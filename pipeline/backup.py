@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 from memsearch.config import statedb
 from memsearch.config.errors import ErrorClass, MemsearchError
@@ -91,7 +91,9 @@ def back_up(home: Home, stop: threading.Event | None = None) -> str | None:
             source.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
             source.backup(target, pages=PAGES_A_STEP, progress=look)
             source.execute("COMMIT")
-            target.execute("PRAGMA journal_mode = DELETE").fetchone()
+            # In memory: the journal of the next statement would hold what it takes out.
+            target.execute("PRAGMA journal_mode = MEMORY").fetchone()
+            _strip(target)
         check(fresh, stop)
         look()
     except _GivenUpError:
@@ -113,6 +115,13 @@ def back_up(home: Home, stop: threading.Event | None = None) -> str | None:
     os.replace(fresh, names[0])
     sync_folder(home.root)
     return names[0]
+
+
+def _strip(db: sqlite3.Connection) -> None:
+    """Take the messages out that nobody has redacted yet; the transcripts have them."""
+    db.execute("PRAGMA secure_delete = ON").fetchone()
+    with db:
+        db.execute("DELETE FROM messages")
 
 
 class _GivenUpError(Exception):
@@ -201,6 +210,11 @@ def salvage(home: Home, aside: str) -> int:
             statedb.insert_hook(db, record)
         after = db.execute("SELECT COUNT(*) FROM events").fetchone()[0]
         db.execute("COMMIT")
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(aside, timeout=1)) as db:
+        # They are in the log by now. Where the damage forbids it they stay, in a file that
+        # is kept for a human to look at.
+        _strip(db)
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return int(after - before)
 
 
@@ -214,8 +228,8 @@ def _readable_hooks(path: str) -> Iterator[dict[str, object]]:
         for seq in range(max(1, last - SALVAGE_EVENTS), last + 1):
             try:
                 row = db.execute(
-                    "SELECT e.id, e.at, e.data, p.body FROM events AS e"
-                    " LEFT JOIN payloads AS p ON p.event_id = e.id"
+                    "SELECT e.id, e.at, e.data, m.body FROM events AS e"
+                    " LEFT JOIN messages AS m ON m.event_id = e.id"
                     " WHERE e.seq = ? AND e.type = 'HookReceived'",
                     (seq,),
                 ).fetchone()

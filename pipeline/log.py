@@ -24,6 +24,8 @@ from memsearch.pipeline.projections import fold
 
 #: Milliseconds that a connection waits for another process's write transaction.
 BUSY_MILLISECONDS = 15_000
+#: Milliseconds that a checkpoint waits for those who read and write at the moment.
+CHECKPOINT_MILLISECONDS = 200
 
 #: Which queue a stage's tasks go to; the others to ``statedb.QUEUE``.
 SUMMARY_STAGE = "summarize"
@@ -119,6 +121,9 @@ class EventLog:
         self.write_lock = threading.RLock()
         #: Set when a table was missing: the worker looks at once what somebody deleted.
         self.trouble = threading.Event()
+        #: Set while traces of a hook's message may lie in free pages or in the WAL.
+        self.unwiped = threading.Event()
+        self.unwiped.set()
         self._local = threading.local()
         self._all: list[sqlite3.Connection] = []
         self._closed = False
@@ -233,10 +238,21 @@ class EventLog:
             for row in self.rows("SELECT * FROM events WHERE stream = ? ORDER BY seq", (stream,))
         ]
 
-    def checkpoint(self) -> None:
-        """Write the WAL back into the database and cut it to nothing, if nobody reads."""
+    def checkpoint(self) -> bool:
+        """Write the WAL back into the database and cut it to nothing, if nobody reads.
+
+        Returns:
+            Whether nothing is left in the WAL.
+        """
         with self.write_lock, translated(self.path):
-            self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            db = self._connection()
+            # It holds hooks up while it waits for a reader; the next call comes soon enough.
+            db.execute(f"PRAGMA busy_timeout = {CHECKPOINT_MILLISECONDS}").fetchall()
+            try:
+                rows = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                db.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}").fetchall()
+        return bool(rows) and rows[0][0] == 0
 
     def close(self) -> None:
         """Close the connections of all threads."""

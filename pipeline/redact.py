@@ -90,6 +90,15 @@ def redact(text: str, own: OwnRules | None = None) -> Redacted:
     return Redacted("".join(parts), dict(counts))
 
 
+def redact_text(text: str, settings: RedactSettings) -> str:
+    """Take the secrets out of one text, by the user's rules too.
+
+    Raises:
+        MemsearchError: as for ``redact_turn``.
+    """
+    return redact(text, own_rules(tuple(settings.patterns), tuple(settings.allow))).text
+
+
 def redact_turn(turn: Turn, settings: RedactSettings | None = None) -> tuple[Turn, dict[str, int]]:
     """Take the secrets out of every text of a turn.
 

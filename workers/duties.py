@@ -6,7 +6,14 @@ import time
 from collections.abc import Callable
 
 from memsearch.config.errors import ErrorClass, MemsearchError
-from memsearch.pipeline import backup, dead_letters, index_repair, lost_entries, retention
+from memsearch.pipeline import (
+    backup,
+    dead_letters,
+    index_repair,
+    lost_entries,
+    messages,
+    retention,
+)
 from memsearch.pipeline.auto_replay import AutoReplay
 from memsearch.pipeline.engine import Engine
 from memsearch.workers.tailing import Follower
@@ -15,6 +22,7 @@ from memsearch.workers.tailing import Follower
 REPLAY_SECONDS = 0.5
 LOST_SECONDS = 5.0
 CAPTURED_SECONDS = 15.0
+WIPE_SECONDS = 2.0
 VERIFY_SECONDS = 60.0
 BACKUP_SECONDS = 60.0
 RETENTION_SECONDS = 3_600.0
@@ -38,6 +46,7 @@ class Duties:
             (self._append_lost, LOST_SECONDS),
             (self._replay_captured, CAPTURED_SECONDS),
             (self.verify_index, VERIFY_SECONDS),
+            (self._wipe_messages, WIPE_SECONDS),
             (self._back_up, BACKUP_SECONDS),
             (self._drop_old, RETENTION_SECONDS),
             (Follower(engine).look, FOLLOW_SECONDS),
@@ -85,6 +94,10 @@ class Duties:
         replayed = dead_letters.replay_captured(self._engine.log)
         if replayed:
             self._engine.note("captured_after_all", hooks=replayed)
+
+    def _wipe_messages(self) -> None:
+        if self._engine.log.unwiped.is_set():
+            messages.wipe(self._engine.log)
 
     def _append_lost(self) -> None:
         lost_entries.append_lost(self._engine, time.time())

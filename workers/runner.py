@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from memsearch.config import statedb, worker_lock
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home
-from memsearch.pipeline import backup, queue, rebuild
+from memsearch.pipeline import backup, messages, queue, rebuild
 from memsearch.pipeline.engine import Engine
 from memsearch.pipeline.log import EventLog
 from memsearch.pipeline.queue import QuietConsumer
@@ -241,7 +241,7 @@ class Worker:
             for consumer in consumers:
                 consumer.huey.storage.close()
             try:
-                log.checkpoint()
+                messages.wipe(log)
             except MemsearchError as error:
                 self.note("checkpoint_failed", level="warning", error=str(error))
             log.close()

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from memsearch.config import project as projects
 from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.pipeline import messages
 from memsearch.pipeline.events import Event, EventType, turn_stream
-from memsearch.pipeline.redact import redact_turn
+from memsearch.pipeline.redact import redact, redact_turn
 from memsearch.pipeline.retry import SETTLE_SECONDS
 from memsearch.pipeline.stages.append import project_data
 from memsearch.pipeline.summarizers.prompt import is_ours
@@ -67,7 +68,7 @@ def capture(engine: Engine, stream: str) -> None:
         if event is None:
             raise MemsearchError("the hook is not in the log", kind=ErrorClass.BUG)
         data = json.loads(event["data"])
-        message = engine.log.payload(row["event_id"])
+        message = messages.take(engine.log, row["event_id"], engine.settings().redact)
         last_look = int(row["attempts"]) >= len(SETTLE_SECONDS)
         found = look(engine, data, message, last_look)
         events = [event for turn in found.turns for event in decide(engine, data, turn)]
@@ -78,7 +79,7 @@ def capture(engine: Engine, stream: str) -> None:
             if found.more:
                 tx.add_task("capture", stream)
             else:
-                # What the hook carried is in the turn by now, redacted.
+                # What the hook carried is in the turn by now.
                 tx.drop_payload(row["event_id"])
             tx.append(
                 Event(
@@ -303,8 +304,13 @@ def settle(
 def holds(turn: Turn, message: str) -> bool:
     """Whether the agent's last message is among the turn's assistant texts."""
     probe = " ".join(message.split())[:MESSAGE_PROBE_CHARS]
-    said = " ".join(" ".join(item.text.split()) for item in turn.items if item.kind == "assistant")
-    return not probe or probe in said
+    texts = [item.text for item in turn.items if item.kind == "assistant"]
+    if not probe or probe in " ".join(" ".join(text.split()) for text in texts):
+        return True
+    # The message comes redacted, the transcript does not.
+    return "[redacted:" in probe and probe in " ".join(
+        " ".join(redact(text).text.split()) for text in texts
+    )
 
 
 def decide(engine: Engine, data: Mapping[str, Any], turn: Turn) -> list[Event]:

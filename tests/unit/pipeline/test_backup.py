@@ -141,3 +141,18 @@ def test_a_copy_is_due_when_the_log_changed_long_enough_ago(home):
     assert backup.is_due(home, now + backup.EVERY_SECONDS + 1)
     os.utime(home.state_db, (now - 5, now - 5))
     assert not backup.is_due(home, now + backup.EVERY_SECONDS + 1)
+
+
+def test_a_copy_holds_no_message_that_waits_to_be_redacted(home):
+    log = EventLog(home.state_db)
+    record = {"at": statedb.utc_now(), "data": {"platform": "codex", "path": "/t"}}
+    with log.transaction() as tx:
+        for number in range(40):
+            tx.insert_hook(record | {"id": f"{number:032x}", "message": "MARKER " * 50 * number})
+    path = backup.back_up(home)
+    assert log.value("SELECT COUNT(*) FROM messages") == 39, "the log itself still waits for them"
+    log.close()
+    with open(path, "rb") as file:
+        assert b"MARKER" not in file.read()
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT COUNT(*) FROM hooks").fetchone() == (40,)
