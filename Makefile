@@ -20,7 +20,7 @@ EDITABLE := $(VENV)/editable
 LISTED := $(VENV)/files
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-clients lint types check bench clean FORCE
+.PHONY: help demo test soak test-clients lint types check bench clean FORCE
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -36,6 +36,12 @@ test: $(EDITABLE)  ## Run the unit, integration and acceptance tests
 # The agents come from npm, once, into a cache; MEMSEARCH_TEST_CLAUDE and the like name others.
 test-clients: $(EDITABLE)  ## Run the real agents from npm against a stub model
 	$(BIN)/pytest -m client tests/clients $(ARGS)
+
+# Some minutes of kills and faults from seeds; each prints what it did and what was left.
+soak: $(EDITABLE)  ## Kill and disturb it for minutes, then count (ARGS="--seeds 7 8 9")
+	$(BIN)/python -P tests/acceptance/storm.py --turns 200 $(ARGS)
+	$(BIN)/python -P tests/acceptance/storm.py --turns 200 --pace-seconds 0.3 --kill-seconds 4 \
+		--faults all $(ARGS)
 
 lint: $(EDITABLE)  ## Check style and format
 	$(BIN)/ruff check .
