@@ -21,7 +21,7 @@ from memsearch.config.paths import untilde, user_home
 from memsearch.sources.base import Conversation, Pointer, State, Turn
 from memsearch.sources.builder import Step, TurnBuilder
 from memsearch.sources.cleaning import text_of
-from memsearch.sources.codex_records import ACTIVITY, SHELL, Entry, path_of, read_record
+from memsearch.sources.codex_records import ACTIVITY, REVIEW, SHELL, Entry, path_of, read_record
 from memsearch.sources.jsonl import JsonlSource, Opening, count, open_file
 from memsearch.sources.lines import Record, decode, read_backward, read_line
 from memsearch.sources.listing import files_under, of_file
@@ -52,7 +52,8 @@ class Codex(JsonlSource):
         b'turn_started"',
         b'"turn_context"',
         b'"user"',
-        b'"UserMessage"',
+        b'"EnteredReviewMode"',
+        b'"entered_review_mode"',
     )
 
     def roots(self, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -101,7 +102,8 @@ class Codex(JsonlSource):
         entry = read_record(record)
         if entry.kind == "begin" and entry.turn:
             return Opening(entry.turn, entry.at, "maybe")
-        if entry.kind == "user" and (entry.turn or entry.way == "r"):
+        # The other ways tell of the same message, or of a subagent's.
+        if entry.kind == "user" and (entry.way == "r" or entry.name == REVIEW):
             return Opening(entry.turn or _made_up_id(entry), entry.at, "turn")
         if entry.kind == "context" and entry.turn:
             # Some releases give the id only here, after the message.
@@ -226,6 +228,7 @@ class _Fold:
         self.unknown: Counter[str] = Counter()
         self._session = pointer.session or text_of(head.get("id")) or thread_of(pointer.path)
         self._cwd = path_of(dict(head)) or pointer.cwd or ""
+        self._thread = text_of(head.get("id"))
         self._anchor = {"rollout": os.path.abspath(pointer.path)}
         self._fallback = fallback
         self._last_at: datetime | None = None
@@ -245,6 +248,8 @@ class _Fold:
         entry = read_record(record)
         if entry.unknown:
             count(entry.unknown, self.unknown)
+        if entry.thread and self._thread and entry.thread != self._thread:
+            return []  # what a subagent did, told in its parent's rollout
         self._last_at = entry.at or self._last_at
         match entry.kind:
             case "nothing":
@@ -423,6 +428,7 @@ class _Fold:
         if run.last_answer.text and run.last_answer.text in entry.text:
             run.steps.withdraw(run.last_answer)
             run.last_answer = None
+            run.heard.clear()
 
     # Where they end
 

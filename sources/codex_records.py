@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -29,6 +29,8 @@ from memsearch.sources.times import parse_time
 
 #: How every tool that runs a command is called in a turn, whatever its name in a release.
 SHELL = "shell"
+#: The ``name`` of the user's message that is a command to review.
+REVIEW = "review"
 
 #: Texts that begin so are nobody's words, whatever role they carry.
 _INJECTED = (
@@ -41,6 +43,7 @@ _INJECTED = (
     "<turn_aborted>",
     "<subagent_notification>",
     "<user_shell_command>",
+    "<user_action>",
     "<hook_prompt",
     "<skill>",
     "<model_switch>",
@@ -91,7 +94,6 @@ _SILENT_EVENTS = frozenset(
         "agent_reasoning_raw_content",
         "agent_reasoning_section_break",
         "context_compacted",
-        "entered_review_mode",
         "exited_review_mode",
         "exec_command_begin",
         "exec_command_end",
@@ -121,7 +123,6 @@ _SILENT_THINGS = frozenset(
         "Reasoning",
         "ContextCompaction",
         "HookPrompt",
-        "EnteredReviewMode",
         "ExitedReviewMode",
         "Plan",
         "Sleep",
@@ -164,6 +165,7 @@ class Entry:
         output: What it gave; None when this record holds no result.
         failed: The tool failed.
         cwd: The working directory.
+        thread: The thread that it happened in, where the record says so.
         unknown: The type of the record, if it is not known.
     """
 
@@ -179,6 +181,7 @@ class Entry:
     output: str | None = None
     failed: bool = False
     cwd: str = ""
+    thread: str = ""
     unknown: str = ""
 
 
@@ -196,9 +199,14 @@ def read_record(record: Record) -> Entry:
         payload, kind = record, "response_item"
     match kind:
         case "response_item":
+            about = record.get("metadata")
+            if isinstance(about, dict) and about.get("compaction_output") is True:
+                return _NOTHING  # the summary of a compaction, which the model wrote
             return _response(payload, at)
         case "event_msg":
-            return _event(payload, at)
+            thread = text_of(payload.get("thread_id"))
+            entry = _event(payload, at)
+            return replace(entry, thread=thread) if thread else entry
         case "turn_context":
             return Entry(
                 "context", turn=text_of(payload.get("turn_id")), at=at, cwd=path_of(payload)
@@ -347,8 +355,9 @@ def _event(event: dict[str, Any], at: datetime | None) -> Entry:
     turn = text_of(event.get("turn_id"))
     match event.get("type"):
         case "task_started" | "turn_started":
-            started = event.get("started_at")
-            return Entry("begin", turn, parse_time(started) or at)
+            if event.get("root_turn_id") not in (None, turn):
+                return _NOTHING  # a task of the agent's own, for instance of its reviewer
+            return Entry("begin", turn, parse_time(event.get("started_at")) or at)
         case "task_complete" | "turn_complete":
             said = clean(text_of(event.get("last_agent_message"))).strip()
             return Entry("end", turn, at, way="end", text=said)
@@ -365,6 +374,8 @@ def _event(event: dict[str, Any], at: datetime | None) -> Entry:
             return _user(parts, turn, at, "e")
         case "agent_message":
             return _assistant(text_of(event.get("message")), turn, at, "e")
+        case "entered_review_mode":
+            return _review(event, turn, at, "e")
         case "item_completed":
             return _item(event, turn, at)
         case str(kind) if kind in _SILENT_EVENTS:
@@ -385,6 +396,8 @@ def _item(event: dict[str, Any], turn: str, at: datetime | None) -> Entry:
             return _user(_said(item.get("content"), None), turn, when, "i")
         case "AgentMessage":
             return _assistant(_plain(item.get("content")), turn, at, "i")
+        case "EnteredReviewMode":
+            return _review(item, turn, at, "i")
         case "CommandExecution":
             command = command_of(item.get("command"))
             output = clean(text_of(item.get("aggregated_output"))).strip("\n")
@@ -413,6 +426,12 @@ def _item(event: dict[str, Any], turn: str, at: datetime | None) -> Entry:
             return _whole(turn, at, key, "image", item.get("path"), "", failed)
         case kind:
             return Entry("nothing", unknown=f"thing:{text_of(kind) or '(none)'}")
+
+
+def _review(about: dict[str, Any], turn: str, at: datetime | None, way: str) -> Entry:
+    """The user asked for a review; the words that its model gets are not the user's."""
+    hint = text_of(about.get("user_facing_hint"))
+    return replace(_user([f"/review {hint}".strip()], turn, at, way), name=REVIEW)
 
 
 def _whole(

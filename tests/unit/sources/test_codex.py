@@ -526,6 +526,41 @@ def test_a_compaction_is_no_turn_and_its_summary_no_answer(path: Path) -> None:
     assert found.id == "t1"
 
 
+def test_a_compaction_in_the_middle_of_a_turn(path: Path) -> None:
+    talk = Talk("paged").user("one", "t1").run("ls", "a")
+    talk.response(message("assistant", "So far: ls gave a."))
+    talk.records[-1]["metadata"] = {"compaction_output": True}
+    talk.add("compacted", {"message": "Summary\nSo far: ls gave a."})
+    talk.add("turn_context", {"turn_id": "t1", "cwd": "/elsewhere"})
+    talk.item("ContextCompaction", id="c")
+    talk.answer("So far: ls gave a.")
+    (turn,) = read(talk.write(path)).turns
+    assert (turn.id, turn.state, turn.cwd) == ("t1", "finished", "/w/app")
+    assert steps(turn) == [("user", "one"), ("tool", "ls"), ("assistant", "So far: ls gave a.")]
+
+
+def test_a_review_is_the_users_command_and_not_its_reviewers_prompt(path: Path) -> None:
+    # As 0.171 writes it: the reviewer is a thread of its own, told of in its parent's rollout.
+    talk = Talk("paged").user("before", "t0").answer("0")
+    own = talk.records[0]["payload"]["id"]
+    entered = {"type": "EnteredReviewMode", "user_facing_hint": "current changes"}
+    talk.event("item_completed", thread_id=own, turn_id="t1", item=entered)
+    talk.event("task_started", turn_id="sub", root_turn_id="t1")
+    asked = {"type": "UserMessage", "content": [{"type": "text", "text": "Review the changes"}]}
+    talk.event("item_completed", thread_id="reviewer", turn_id="sub", item=asked)
+    talk.turn = "t1"
+    talk.response(message("user", "<user_action>\n<action>review</action>"))
+    talk.answer("No findings.")
+    for start, late in ((0, None), (None, datetime(2099, 1, 1, tzinfo=UTC))):
+        turn = read(talk.write(path), start, not_before=late).turns[-1]
+        assert (turn.id, turn.state) == ("t1", "finished")
+        assert steps(turn) == [
+            ("user", "/review current changes"),
+            ("assistant", "No findings."),
+        ]
+    assert len(read(path).turns) == 2
+
+
 def test_a_fork_and_a_resume_give_the_same_turns(tmp_path: Path) -> None:
     talk = fill(Talk("paged"))
     original = read(talk.write(tmp_path / "rollout-a.jsonl")).turns
