@@ -19,6 +19,8 @@ import time
 import types
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+#: The script beside this one that finds memsearch.
+LAUNCHER = "memsearch.sh"
 #: What runs without the set-up.
 LIGHT = ("enqueue", "context", "hint", "permit")
 #: Seconds after a failed set-up before another session tries again.
@@ -134,8 +136,12 @@ def set_up(root: str) -> int:
             return 1
     if os.path.exists(state_path(root)):
         os.unlink(state_path(root))
-    os.makedirs(os.path.join(root, "agents"), mode=0o700, exist_ok=True)
-    write_atomic(os.path.join(root, "agents", "command"), f"{command}\n".encode())
+    agents = os.path.join(root, "agents")
+    os.makedirs(agents, mode=0o700, exist_ok=True)
+    # What an agent starts without knowing where its plugin lies (Codex its MCP servers).
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), LAUNCHER), "rb") as file:
+        write_atomic(os.path.join(agents, LAUNCHER), file.read(), 0o755)
+    write_atomic(os.path.join(agents, "command"), f"{command}\n".encode())
     tell("ready; the worker captures what waited")
     # Without the agent's own variables: a worker outlives the session.
     subprocess.run([command, "workers", "start"], check=False)

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -144,10 +146,34 @@ class Machine:
                 f"<!-- session:other turn:other-1 {platform_key} -->\n- {text}\n"
             )
 
-    def trust(self) -> None:
-        """Let the journals of the project be injected, though no turn was captured yet."""
-        (self.home / "run").mkdir(exist_ok=True)
-        (self.home / "run" / "trusted").write_text(f"{self.memory}\n", encoding="utf-8")
+    def note_command(self, checkout: Path) -> None:
+        """What the set-up of a plugin leaves: memsearch is on no PATH, a note names it."""
+        agents = self.home / "agents"
+        agents.mkdir()
+        words = " ".join(shlex.quote(word) for word in COMMAND)
+        path = shlex.quote(self.environ.get("PYTHONPATH", ""))
+        script = agents / "memsearch"
+        script.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {words} "$@"\n', encoding="utf-8")
+        script.chmod(0o755)
+        (agents / "command").write_text(f"{script}\n", encoding="utf-8")
+        shutil.copy(checkout / "hooks" / "assets" / "memsearch.sh", agents)
+
+
+def copy_of_the_repository(folder: Path) -> Path:
+    """This checkout's files as a clone has them."""
+    root = Path(__file__).resolve().parent.parent.parent
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (root / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(root / name, folder / name)
+    return folder
 
 
 def snapshot(folder: Path) -> dict[str, str]:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from machine import Machine, snapshot
+from machine import Machine, copy_of_the_repository, snapshot
 
 pytestmark = pytest.mark.client
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture
@@ -116,23 +112,11 @@ def test_two_turns_a_new_session_recall_and_out_again(claude: Machine) -> None:
 
 
 def test_the_plugin_of_the_repository(claude: Machine) -> None:
-    checkout = claude.root / "check out"
-    names = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.split("\0")
-    for name in filter(None, names):
-        target = checkout / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, target)
+    checkout = copy_of_the_repository(claude.root / "check out")
     claude.agent("claude-code", "plugin", "validate", str(checkout))
     claude.agent("claude-code", "plugin", "marketplace", "add", str(checkout))
     claude.agent("claude-code", "plugin", "install", "memsearch@memsearch")
-    # memsearch is on no PATH: the note of an installation names it.
-    command, script = _command(claude)
-    (claude.home / "agents").mkdir()
-    script.write_text(command, encoding="utf-8")
-    script.chmod(0o755)
-    (claude.home / "agents" / "command").write_text(f"{script}\n", encoding="utf-8")
+    claude.note_command(checkout)
 
     say(claude, "为什么选择 Rust？[[SAY: 因为要避免数据竞争。]]")
     claude.drain()
@@ -151,13 +135,3 @@ def test_the_plugin_of_the_repository(claude: Machine) -> None:
     )
     assert "数据竞争" in claude.model.everything()
     assert "requires approval" not in claude.model.everything()
-
-
-def _command(machine: Machine) -> tuple[str, Path]:
-    """A script that runs this memsearch, and where it is put."""
-    import machine as module
-
-    words = " ".join(shlex.quote(word) for word in module.COMMAND)
-    path = machine.environ.get("PYTHONPATH", "")
-    script = f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {words} "$@"\n'
-    return script, machine.home / "agents" / "memsearch"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from machine import Machine, snapshot
+from machine import Machine, copy_of_the_repository, snapshot
 
 pytestmark = pytest.mark.client
 
@@ -108,3 +108,22 @@ def test_two_turns_a_new_session_recall_and_out_again(codex: Machine) -> None:
 
     codex.memsearch("uninstall", "codex")
     assert own(folder) == before
+
+
+def test_the_plugin_of_the_repository(codex: Machine) -> None:
+    checkout = copy_of_the_repository(codex.root / "check out")
+    codex.agent("codex", "plugin", "marketplace", "add", str(checkout))
+    codex.agent("codex", "plugin", "add", "memsearch@memsearch")
+    codex.note_command(checkout)
+
+    say(codex, "为什么选择 Rust？[[SAY: 因为要避免数据竞争。]]")
+    codex.drain()
+    assert "为什么选择 Rust" in codex.journal()
+
+    codex.model.clear()
+    say(codex, "Continue with what we talked about")
+    assert "为什么选择 Rust" in codex.model.everything()
+
+    codex.model.clear()
+    say(codex, '[[CALL: memory_search {"query": "数据竞争"}]]', "-s", "read-only")
+    assert "因为要避免数据竞争" in codex.model.requests[-1].text
