@@ -117,7 +117,7 @@ class OpenCode:
             session, place = _find(place, pointer)
             if session is None:
                 return Reading((), 0, {}, {}, torn=False)
-            heads = place.heads(session.id)
+            heads = own(session, place.heads(session.id))
             foreign = bool(session.parent) or _is_ours(place, session.id, heads, is_ours)
             if foreign:
                 return Reading((), 0, {}, {}, torn=False, foreign=True)
@@ -240,6 +240,15 @@ def _is_ours(place: Place, session: str, heads: list[Head], is_ours: Callable[[s
             if words.raw:
                 return is_ours(words.raw)
     return False
+
+
+def own(session: Session, heads: list[Head]) -> list[Head]:
+    """The messages of a session that are no copies. Pure.
+
+    A fork copies what was said before it under new ids, with the times of the originals, which
+    lie before the fork was made. Those turns are the other session's.
+    """
+    return [head for head in heads if head.at >= session.created]
 
 
 # What a message says ------------------------------------------------------------------------

@@ -22,12 +22,13 @@ _KEPT = ("time", "error", "finish", "mode", "summary", "agent")
 
 
 class Session(NamedTuple):
-    """A session as its place lists it; ``changed`` is milliseconds since the epoch."""
+    """A session as its place lists it; times are milliseconds since the epoch, 0 if unknown."""
 
     id: str
     directory: str
     parent: str
     changed: int
+    created: int
 
 
 class Head(NamedTuple):
@@ -80,6 +81,7 @@ class Layout:
     directory: str
     message_time: str
     session_time: str
+    session_created: str
 
 
 #: The names that the tables had, in the order of the releases.
@@ -116,6 +118,7 @@ def layouts(found: dict[str, frozenset[str]]) -> list[Layout]:
                 directory=_first(s, "directory", "cwd"),
                 message_time=_first(m, "time_created", "created_at"),
                 session_time=_first(s, "time_updated", "updated_at", "time_created"),
+                session_created=_first(s, "time_created", "created_at"),
             )
         )
     return known
@@ -165,7 +168,12 @@ class Database:
     def _sessions_sql(layout: Layout) -> str:
         columns = [
             quoted(name) if name else "''"
-            for name in (layout.directory, layout.parent, layout.session_time)
+            for name in (
+                layout.directory,
+                layout.parent,
+                layout.session_time,
+                layout.session_created,
+            )
         ]
         return f"SELECT id, {', '.join(columns)} FROM {quoted(layout.session)}"
 
@@ -224,8 +232,14 @@ class Database:
 
 
 def _session(row: sqlite3.Row) -> Session:
-    name, directory, parent, changed = row
-    return Session(str(name), text_of(directory), text_of(parent), _milliseconds(changed))
+    name, directory, parent, changed, created = row
+    return Session(
+        str(name),
+        text_of(directory),
+        text_of(parent),
+        _milliseconds(changed),
+        _milliseconds(created),
+    )
 
 
 def head_of(name: str, data: Record, at: object = 0) -> Head:
@@ -302,10 +316,14 @@ class Tree:
         if data is None:
             return None
         time = data.get("time")
-        changed = time.get("updated") if isinstance(time, dict) else 0
-        name = text_of(data.get("id")) or os.path.basename(path).removesuffix(".json")
-        parent = text_of(data.get("parentID"))
-        return Session(name, text_of(data.get("directory")), parent, _milliseconds(changed))
+        times = time if isinstance(time, dict) else {}
+        return Session(
+            text_of(data.get("id")) or os.path.basename(path).removesuffix(".json"),
+            text_of(data.get("directory")),
+            text_of(data.get("parentID")),
+            _milliseconds(times.get("updated")),
+            _milliseconds(times.get("created")),
+        )
 
     def session_of(self, message: str) -> str | None:
         for folder, _ in self._folders():

@@ -537,6 +537,22 @@ def test_a_provider_error_is_noted(path: Path) -> None:
     assert steps(turn)[-1] == ("note", "The provider failed: overloaded")
 
 
+def test_a_fork_has_only_its_own_turns(path: Path) -> None:
+    original = write(fill(Talk("ses_1")), "today", path)
+    fork = fill(Talk("ses_fork"))
+    made = fork.now + 10_000
+    fork.now = made + 1_000
+    write(fork.user("third").answer("3"), "today", path)
+    with closing(sqlite3.connect(original)) as db, db:
+        db.execute("ALTER TABLE session ADD COLUMN time_created INTEGER")
+        db.execute("UPDATE session SET time_created = ? WHERE id = 'ses_fork'", (made,))
+    assert [said(turn) for turn in read(original, "ses_1").turns] == ["为什么失败？", "again"]
+    assert [said(turn) for turn in read(original, "ses_fork").turns] == ["third"]
+    # Drill-down shows what came before, since the talk went on from there.
+    shown = SOURCE.conversation(str(original), "ses_fork", None)
+    assert [said(turn) for turn in shown] == ["为什么失败？", "again", "third"]
+
+
 def test_what_opencode_says_to_itself_goes_on_in_the_turn_before(path: Path) -> None:
     talk = Talk().user("one").answer("1", finish="tool-calls")
     talk.user("Continue if you have next steps", synthetic=True).answer("more")
