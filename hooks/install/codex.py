@@ -30,6 +30,8 @@ NEXT = (
     " until then it runs none of them, and says nothing"
 )
 
+#: Our plugin, as Codex names it.
+PLUGIN = "memsearch@memsearch"
 #: The table of the MCP server.
 SERVER = ("mcp_servers", "memsearch")
 #: What Codex does not hand to its servers unless it is told to, and recall wants to know.
@@ -114,38 +116,62 @@ def _server(path: str, place: Place) -> Edit:
 def look(place: Place) -> Installed:
     """What is installed, and whether Codex runs it."""
     folder = root(place)
-    hooks = os.path.join(folder, "hooks.json")
-    data = read(hooks)
+    path = os.path.join(folder, "hooks.json")
+    data = read(path)
     events = ours(data, is_ours)
-    faults: list[Fault] = []
-    missing = sorted(set(groups(place)) - events)
-    if events and missing:
-        faults.append(
-            Fault(f"hooks are missing: {', '.join(missing)}", f"memsearch install {NAME}")
-        )
     config = (read(os.path.join(folder, "config.toml")) or b"").decode("utf-8", "replace")
     try:
         values = tomltext.parse(config)
     except MemsearchError as error:
-        return Installed(
-            bool(events),
-            (*faults, Fault(f"config.toml: {error.message}", "mend it")),
-            False,
-        )
-    if events and tomltext.get(values, SERVER) is None:
-        faults.append(Fault("the MCP server is missing", f"memsearch install {NAME}"))
-    trusted = None
+        fault = Fault(f"config.toml cannot be read: {error.message}", "mend it")
+        return Installed(bool(events), (fault,), False if events else None)
+    by_plugin = tomltext.get(values, ("plugins", PLUGIN, "enabled")) is True
+    if not events and not by_plugin:
+        return Installed(False)
+    faults: list[Fault] = []
+    again = f"memsearch install {NAME}"
     if events:
-        untrusted = [key for key in keys(hooks, data) if not tomltext.get(values, _trust_path(key))]
-        trusted = not untrusted
-        if untrusted:
-            faults.append(
-                Fault(
-                    f"{len(untrusted)} hooks are not trusted, so Codex does not run them",
-                    "start codex and trust them (/hooks)",
-                )
+        missing = sorted(set(groups(place)) - events)
+        if missing:
+            faults.append(Fault(f"hooks are missing: {', '.join(missing)}", again))
+        if tomltext.get(values, SERVER) is None:
+            faults.append(Fault("the MCP server is missing", again))
+    if events and by_plugin:
+        faults.append(
+            Fault(
+                "installed twice, as a plugin and by hooks.json: each turn costs two hooks",
+                f"memsearch uninstall {NAME}, or codex plugin remove {PLUGIN}",
             )
-    return Installed(bool(events), tuple(faults), trusted)
+        )
+    untrusted = _untrusted(values, keys(path, data) if events else _plugin_keys())
+    if untrusted:
+        faults.append(
+            Fault(
+                f"{len(untrusted)} hooks are not trusted, so Codex does not run them",
+                "start codex and trust them (/hooks)",
+            )
+        )
+    return Installed(True, tuple(faults), not untrusted)
+
+
+def _untrusted(values: dict[str, object], keys_: list[str]) -> list[str]:
+    """The hooks that Codex's record of trust does not hold.
+
+    A hook that was changed since is not told from one that was not: its hash is Codex's own.
+    """
+    state = ("hooks", "state")
+    return [key for key in keys_ if not tomltext.get(values, (*state, key, "trusted_hash"))]
+
+
+def _plugin_keys() -> list[str]:
+    """The keys of the plugin's hooks in that record: plugin, file, event, group, hook."""
+    file = "hooks/assets/codex/plugin/hooks.json"
+    events = json.loads(asset(NAME, "plugin", "hooks.json"))["hooks"]
+    return [f"{PLUGIN}:{file}:{_snake(event)}:0:0" for event in events]
+
+
+def _snake(event: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
 
 
 def keys(path: str, data: bytes | None) -> list[str]:
@@ -157,15 +183,10 @@ def keys(path: str, data: bytes | None) -> list[str]:
     if listed is None or listed.kind != "object":
         return found
     for event, groups_ in zip(listed.names, listed.nodes, strict=True):
-        snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
         for number, group in enumerate(groups_.nodes):
             inner = jsontext.find(group, ("hooks",))
             for index, hook in enumerate(inner.nodes if inner else ()):
                 command = jsontext.find(hook, ("command",))
                 if command is not None and is_ours(command.value):
-                    found.append(f"{os.path.realpath(path)}:{snake}:{number}:{index}")
+                    found.append(f"{os.path.realpath(path)}:{_snake(event)}:{number}:{index}")
     return found
-
-
-def _trust_path(key: str) -> tuple[str, ...]:
-    return ("hooks", "state", key, "trusted_hash")

@@ -287,6 +287,16 @@ def test_codex_has_to_trust_the_hooks(user: User) -> None:
     assert (found.trusted, found.faults) == (True, ())
 
 
+def test_codexs_plugin_is_seen(user: User) -> None:
+    config = user.folder / ".codex" / "config.toml"
+    config.write_text(CODEX_CONFIG + '\n[plugins."memsearch@memsearch"]\nenabled = true\n')
+    found = base.agent("codex").look(user.place)
+    assert (found.installed, found.trusted) == (True, False)
+    run.install(base.agent("codex"), user.place)
+    found = base.agent("codex").look(user.place)
+    assert any("installed twice" in fault.what for fault in found.faults)
+
+
 def test_openclaws_own_list_of_plugins_is_kept(user: User) -> None:
     run.install(base.agent("openclaw"), user.place)
     found = openclaw.look(user.place)
