@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from memsearch.config import patterns
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.pipeline import secrets_rules as rules
 from memsearch.pipeline import secrets_values as values
@@ -26,12 +27,8 @@ from memsearch.sources.base import Turn
 MAX_PATTERN_PIECE = 500
 #: Characters that two such pieces share.
 PIECE_OVERLAP = 150
-#: Unbounded repeats (``*``, ``+``, ``{3,}``) that a pattern of one's own may hold.
-MAX_UNBOUNDED = 3
 #: Processor seconds that one own pattern may take for one text.
 MAX_PATTERN_SECONDS = 5.0
-#: A repeat of up to this many counts as bounded.
-_BOUNDED = 64
 
 
 class RedactSettings(Protocol):
@@ -366,74 +363,14 @@ def own_rules(patterns: tuple[str, ...], allow: tuple[str, ...]) -> OwnRules:
 
 
 def _compiled(pattern: str, where: str) -> re.Pattern[str]:
-    try:
-        compiled = re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise MemsearchError(
-            f"{where} = {pattern!r} is no regular expression: {error}",
-            kind=ErrorClass.CONFIG,
-            hint=f"memsearch config set {where.partition('[')[0]} '[…]'",
-        ) from error
-    fault = _slow(pattern)
-    if not fault and compiled.match(""):
-        fault = "it matches the empty text"
+    fault = patterns.fault(pattern)
     if fault:
         raise MemsearchError(
             f"{where} = {pattern!r} cannot be used: {fault}",
             kind=ErrorClass.CONFIG,
             hint="write it without a repeat inside a repeat, and with bounded ones like {8,64}",
         )
-    return compiled
-
-
-def _slow(pattern: str) -> str:
-    """Why a pattern may take exponential time; "" when it cannot.
-
-    A variable repeat, a choice or an optional part inside an unbounded repeat is what lets
-    one text be matched in many ways; a back reference does the same. Unbounded repeats in a
-    row cost a power of the length each, so their number is bounded.
-    """
-    from re import _parser  # type: ignore[attr-defined]
-
-    unbounded = 0
-
-    def walk(parsed: object, inside: bool) -> str:
-        nonlocal unbounded
-        for op, argument in parsed:  # type: ignore[attr-defined]
-            name = str(op)
-            if name in ("MAX_REPEAT", "MIN_REPEAT"):
-                low, high, body = argument
-                if inside and low != high:
-                    return "it has a repeat inside a repeat"
-                endless = int(high) > _BOUNDED
-                unbounded += endless
-                if fault := walk(body, inside or endless or (int(high) > 1 and low != high)):
-                    return fault
-            elif name == "BRANCH":
-                if inside:
-                    return "it has a choice inside a repeat"
-                for branch in argument[1]:
-                    if fault := walk(branch, inside):
-                        return fault
-            elif name == "SUBPATTERN":
-                if fault := walk(argument[-1], inside):
-                    return fault
-            elif name in ("ASSERT", "ASSERT_NOT"):
-                if fault := walk(argument[1], inside):
-                    return fault
-            elif name == "ATOMIC_GROUP":
-                if fault := walk(argument, inside):
-                    return fault
-            elif name in ("GROUPREF", "GROUPREF_EXISTS", "GROUPREF_IGNORE"):
-                return "it refers back to a group"
-            elif name == "POSSESSIVE_REPEAT" and (fault := walk(argument[2], inside)):
-                return fault
-        return ""
-
-    fault = walk(_parser.parse(pattern), False)
-    if not fault and unbounded > MAX_UNBOUNDED:
-        fault = f"it has more than {MAX_UNBOUNDED} unbounded repeats"
-    return fault
+    return re.compile(pattern)
 
 
 def _own(text: str, own: OwnRules, rank: int) -> Iterator[_Span]:

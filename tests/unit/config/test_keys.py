@@ -141,6 +141,8 @@ def test_values_that_work(name: str, value: object) -> None:
         ("projects.x.collection", "1a", "no digit first"),
         ("redact.patterns", ["ok", "("], "no regular expression"),
         ("redact.patterns", [""], "matches the empty text"),
+        ("redact.patterns", ["ok", "(a+)+b"], "a repeat inside a repeat"),
+        ("redact.allow", [r"(x)\1"], "refers back"),
         ("redact.allow", ["a*"], "matches the empty text"),
         ("compact.schedule", "hourly", "expected one of off, daily"),
     ],

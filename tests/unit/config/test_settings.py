@@ -188,7 +188,9 @@ def test_a_mistake_is_a_problem_for_a_worker(
 
 
 def test_a_mistake_leaves_the_rest_in_force(home: Home) -> None:
-    write(home, "[search]\ntop_k = 8\nfusion = 'x'\n[redact]\npatterns = ['a+', '(', 'b']\n")
+    write(
+        home, "[search]\ntop_k = 8\nfusion = 'x'\n[redact]\npatterns = ['a+', '(', '(a+)+', 'b']\n"
+    )
     found = loaded(home)
     assert found.settings.search.top_k == 8
     assert found.settings.search.fusion == "standardized"
