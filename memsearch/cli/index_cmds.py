@@ -11,19 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memsearch.cli import output
-from memsearch.cli.home import current_home, open_log, take_worker_lock
+from memsearch.cli.home import current_home, open_log
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.project import working_folder
 
 if TYPE_CHECKING:
     from memsearch.config.paths import Home
-    from memsearch.pipeline.engine import Engine
-    from memsearch.pipeline.log import EventLog
 
 #: Seconds between two lines of progress on stderr.
 PROGRESS_SECONDS = 1.0
-#: Seconds that the worker of another process is waited for without any progress.
-STALLED_SECONDS = 120.0
 
 
 def _project_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,104 +142,14 @@ def _request(project: str | None) -> dict[str, Any]:
 
 
 def _run(home: Home, operation: str, request: dict[str, Any], *, wait: bool) -> dict[str, Any]:
-    """Ask the living worker, or do its part in this process with its lock held."""
-    from memsearch.recall import client
+    from memsearch.workers.asking import ask
 
-    while True:
-        try:
-            answer = client.ask(home.socket, operation, request)
-        except client.Unreachable:
-            lock = take_worker_lock(home)
-            if lock is None:
-                time.sleep(0.1)  # a worker that begins, or ends
-                continue
-            try:
-                return _run_here(home, lock, operation, request, wait=wait)
-            finally:
-                os.close(lock)
-        return _wait_for(home, answer) if wait else answer
+    def log(home: Home) -> Callable[..., None]:
+        from memsearch.workers.logs import open_log
 
+        return open_log(home, echo=False)
 
-def _run_here(
-    home: Home, lock: int, operation: str, request: dict[str, Any], *, wait: bool
-) -> dict[str, Any]:
-    from memsearch.config import statedb
-    from memsearch.workers import admin
-    from memsearch.workers.logs import open_log as open_worker_log
-    from memsearch.workers.runner import Worker
-
-    answer: dict[str, Any] = {}
-    show = _Progress()
-
-    def begin(engine: Engine) -> None:
-        answer.update(admin.handle(operation, request, engine))
-
-    def until(engine: Engine) -> bool:
-        if not wait:
-            return True
-        show(_open(engine.log, answer["collection"]), answer["queued"])
-        return not _open(engine.log, answer["collection"])
-
-    def ended(engine: Engine) -> None:
-        if wait:
-            answer.update(_outcome(engine.log, answer))
-
-    worker = Worker(home, dict(os.environ), lock, open_worker_log(home, echo=False))
-    # No summaries: bringing the index up to date spends nothing on a model.
-    worker.work(until, begin=begin, ended=ended, queues=(statedb.QUEUE,))
-    return answer
-
-
-def _wait_for(home: Home, answer: dict[str, Any]) -> dict[str, Any]:
-    log = open_log(home)
-    assert log is not None
-    show = _Progress()
-    try:
-        left = last = -1
-        moved = time.monotonic()
-        while left := _open(log, answer["collection"]):
-            show(left, answer["queued"])
-            if left != last:
-                last, moved = left, time.monotonic()
-            elif time.monotonic() - moved > STALLED_SECONDS:
-                raise MemsearchError(
-                    f"{left} documents are not indexed after {STALLED_SECONDS:g} s",
-                    kind=ErrorClass.TIMEOUT,
-                    hint="memsearch status says why; the worker goes on",
-                )
-            time.sleep(0.05)
-        return answer | _outcome(log, answer)
-    finally:
-        log.close()
-
-
-def _open(log: EventLog, collection: str) -> int:
-    """Documents that are on their way now; one that waits for a later try is not."""
-    return int(
-        log.value(
-            "SELECT COUNT(*) FROM documents WHERE collection = ? AND state = 'open'"
-            " AND (due IS NULL OR due <= ?)",
-            (collection, time.time() + 1.0),
-        )
-    )
-
-
-def _outcome(log: EventLog, answer: dict[str, Any]) -> dict[str, Any]:
-    collection = answer["collection"]
-    failed = answer["unreadable"] + [
-        f"{row['source']}: {row['error']}"
-        + ("" if row["state"] == "dead" else " (it is tried again)")
-        for row in log.rows(
-            "SELECT source, error, state FROM documents WHERE collection = ?"
-            " AND (state = 'dead' OR (state = 'open' AND error IS NOT NULL))",
-            (collection,),
-        )
-    ]
-    chunks = log.value(
-        "SELECT COALESCE(SUM(chunks), 0) FROM documents WHERE collection = ? AND state = 'done'",
-        (collection,),
-    )
-    return {"chunks": int(chunks), "failed": failed}
+    return ask(home, os.environ, operation, request, wait=wait, progress=_Progress(), log=log)
 
 
 class _Progress:

@@ -1,0 +1,188 @@
+"""``index`` and ``reset`` from any process: by the living worker, or here with its lock held.
+
+One way for the command line and the Python API. Milvus Lite has one owner at a time, so a
+process that finds no worker becomes one for as long as its request takes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from memsearch.config import worker_lock
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.statedb import utc_now
+from memsearch.recall import client
+
+if TYPE_CHECKING:
+    from memsearch.config.paths import Home
+    from memsearch.pipeline.engine import Engine
+    from memsearch.pipeline.log import EventLog
+
+#: Seconds that the worker of another process is waited for without any progress.
+STALLED_SECONDS = 120.0
+#: Seconds between two looks at a worker that begins or ends, and at documents on their way.
+BEGIN_SECONDS, LOOK_SECONDS = 0.1, 0.05
+
+#: Told how many documents are left and how many were queued.
+Progress = Callable[[int, int], None]
+#: Writes an event and its facts into the log.
+Note = Callable[..., None]
+
+
+def ask(
+    home: Home,
+    environ: Mapping[str, str],
+    operation: str,
+    request: Mapping[str, Any],
+    *,
+    wait: bool,
+    progress: Progress | None = None,
+    log: Callable[[Home], Note] | None = None,
+) -> dict[str, Any]:
+    """Have something done to the index.
+
+    Args:
+        home: Whose; its folders exist.
+        environ: The process's environment.
+        operation: One of ``workers.admin.OPERATIONS``.
+        request: As ``workers.admin.handle`` takes it.
+        wait: Until the project's documents are indexed.
+        progress: Called now and then while it waits.
+        log: Opens the log that a worker in this process writes; by default lines are added to
+            its file, and ``logging``, which belongs to the program, is left alone.
+
+    Returns:
+        As ``workers.admin.handle``; with ``wait`` also ``chunks`` (those in the index) and
+        ``failed`` (what could not be indexed, in words).
+
+    Raises:
+        MemsearchError: The worker's own error; ``TIMEOUT`` when nothing moves.
+    """
+    while True:
+        try:
+            answer = client.ask(home.socket, operation, request)
+        except client.Unreachable:
+            lock = worker_lock.take_lock(home)
+            if lock is None:
+                time.sleep(BEGIN_SECONDS)
+                continue
+            try:
+                worker_lock.write_pid(lock)
+                note = (log or _lines)(home)
+                return _here(home, environ, lock, note, operation, request, wait, progress)
+            finally:
+                os.close(lock)
+        return _wait_for(home, answer, progress) if wait else answer
+
+
+def _here(
+    home: Home,
+    environ: Mapping[str, str],
+    lock: int,
+    note: Note,
+    operation: str,
+    request: Mapping[str, Any],
+    wait: bool,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    from memsearch.config import statedb
+    from memsearch.workers import admin
+    from memsearch.workers.runner import Worker
+
+    answer: dict[str, Any] = {}
+
+    def begin(engine: Engine) -> None:
+        answer.update(admin.handle(operation, request, engine))
+
+    def until(engine: Engine) -> bool:
+        if not wait:
+            return True
+        left = _open(engine.log, answer["collection"])
+        if progress is not None:
+            progress(left, answer["queued"])
+        return not left
+
+    def ended(engine: Engine) -> None:
+        if wait and answer:
+            answer.update(_outcome(engine.log, answer))
+
+    worker = Worker(home, dict(environ), lock, note)
+    # No summaries: bringing the index up to date spends nothing on a model.
+    worker.work(until, begin=begin, ended=ended, queues=(statedb.QUEUE,))
+    return answer
+
+
+def _lines(home: Home) -> Note:
+    """Adds to ``logs/worker.log`` what is worth a line, each in one write."""
+    path = os.path.join(home.logs, "worker.log")
+
+    def note(event: str, level: str = "info", **facts: object) -> None:
+        if level == "debug":
+            return
+        told = {name: value for name, value in facts.items() if value is not None}
+        line = {**told, "event": event, "level": level, "timestamp": utc_now()}
+        data = json.dumps(line, ensure_ascii=False, default=str).encode("utf-8", "replace")
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, data + b"\n")
+        finally:
+            os.close(fd)
+
+    return note
+
+
+def _wait_for(home: Home, answer: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
+    from memsearch.pipeline.log import EventLog
+
+    log = EventLog(home.state_db)
+    try:
+        last = -1
+        moved = time.monotonic()
+        while left := _open(log, answer["collection"]):
+            if progress is not None:
+                progress(left, answer["queued"])
+            if left != last:
+                last, moved = left, time.monotonic()
+            elif time.monotonic() - moved > STALLED_SECONDS:
+                raise MemsearchError(
+                    f"{left} documents are not indexed after {STALLED_SECONDS:g} s",
+                    kind=ErrorClass.TIMEOUT,
+                    hint="memsearch status says why; the worker goes on",
+                )
+            time.sleep(LOOK_SECONDS)
+        return answer | _outcome(log, answer)
+    finally:
+        log.close()
+
+
+def _open(log: EventLog, collection: str) -> int:
+    """Documents that are on their way now; one that waits for a later try is not."""
+    return int(
+        log.value(
+            "SELECT COUNT(*) FROM documents WHERE collection = ? AND state = 'open'"
+            " AND (due IS NULL OR due <= ?)",
+            (collection, time.time() + 1.0),
+        )
+    )
+
+
+def _outcome(log: EventLog, answer: Mapping[str, Any]) -> dict[str, Any]:
+    collection = answer["collection"]
+    failed = answer["unreadable"] + [
+        f"{row['source']}: {row['error']}"
+        + ("" if row["state"] == "dead" else " (it is tried again)")
+        for row in log.rows(
+            "SELECT source, error, state FROM documents WHERE collection = ?"
+            " AND (state = 'dead' OR (state = 'open' AND error IS NOT NULL))",
+            (collection,),
+        )
+    ]
+    chunks = log.value(
+        "SELECT COALESCE(SUM(chunks), 0) FROM documents WHERE collection = ? AND state = 'done'",
+        (collection,),
+    )
+    return {"chunks": int(chunks), "failed": failed}
