@@ -17,6 +17,8 @@ import pytest
 from stub_llm import StubLLM
 from world import Session, World
 
+from memsearch.pipeline.summarizers.prompt import PROMPT_MARK
+
 DATA = Path(__file__).parents[1] / "data"
 #: Turns of the recordings that make an entry, by agent.
 RECORDED = {"claude-code": 20, "codex": 11, "opencode": 12, "openclaw": 8}
@@ -223,6 +225,32 @@ def test_excluded_private_and_trivial_turns_and_secrets(world: World, session: S
     everything = b"".join(path.read_bytes() for path in world.home.glob("state.db*"))
     assert secret.encode() not in everything
     assert b"all of this is mine" not in everything
+
+
+def test_q10_our_own_summarisers_sessions_are_nobodys(world: World) -> None:
+    for words in ("Why is the sky blue over the build?", "And green below?"):
+        session = Session(world)
+        session.turn(words, "Because of the light.")
+        rest(session.path)
+    ours = Session(world)
+    ours.turn(f"{PROMPT_MARK}\n\nSummarise the turn below.", "- The user asked.")
+    rest(ours.path)
+    first = backfill(world)
+    assert (first["captured"], first["platforms"]["claude-code"]["foreign"]) == (2, 1)
+    assert backfill(world)["captured"] == 0
+    assert len(streams(world)) == 2
+
+
+def test_a_turn_that_was_forgotten_stays_forgotten(world: World, session: Session) -> None:
+    turn = session.turn("Remember the password of the cellar", "I will.")
+    rest(session.path)
+    backfill(world)
+    with closing(sqlite3.connect(world.home / "state.db")) as db, db:
+        db.execute("UPDATE turns SET state = 'forgotten', stage = 'done'")
+        db.execute("DELETE FROM payloads")
+    found = backfill(world)
+    assert (found["known"], found["captured"]) == (1, 0)
+    assert captured_events(world) == {f"turn:claude-code:{turn}": 1}
 
 
 def test_it_asks_before_it_spends(world: World, session: Session) -> None:
