@@ -14,6 +14,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 (an agent's PATH may hold any Pyth
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import time
 import types
@@ -120,9 +121,13 @@ def set_up(root: str) -> int:
     venv = os.path.join(root, "venv")
     python = os.path.join(venv, "bin", "python")
     command = os.path.join(venv, "bin", "memsearch")
+    # A build leaves files behind, and the agent's copy of the plugin may be read-only.
+    source = os.path.join(root, "run", "source")
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".git", "tests", "__pycache__"))
     steps = (
         [sys.executable, "-I", "-m", "venv", "--clear", venv],
-        [python, "-I", "-m", "pip", "install", "--disable-pip-version-check", "--quiet", ROOT],
+        [python, "-I", "-m", "pip", "install", "--disable-pip-version-check", "--quiet", source],
         [command, "--version"],
     )
     for step in steps:
@@ -134,6 +139,7 @@ def set_up(root: str) -> int:
             state = {"failed_at": time.time(), "error": lines[-1][:MAX_SHOWN]}
             write_atomic(state_path(root), json.dumps(state).encode())
             return 1
+    shutil.rmtree(source, ignore_errors=True)
     if os.path.exists(state_path(root)):
         os.unlink(state_path(root))
     agents = os.path.join(root, "agents")
