@@ -267,7 +267,7 @@ LOOK_ALIKES = [
     "cookie: cookieParser(secret)",
     "sk-circle sk-folding-cube sk-fading-circle",
     "task-force-management-and-planning-2024",
-    "npm_config_registry=https://registry.npmjs.org/",
+    "npm_config_registry=https://packages.example.org/",
     "hf_hub_download(repo_id='x')",
     "const pat = /[a-z]+/; pattern.exec(x)",
     "eyJ is how a JWT begins",
