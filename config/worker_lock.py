@@ -81,15 +81,19 @@ def backoff_left(home: Home, now: float) -> float:
     return left if 0.0 < left <= MAX_BACKOFF_SECONDS else 0.0
 
 
+def early_deaths(home: Home) -> int:
+    """How many starts in a row have not reached their first refill; one may be under way."""
+    try:
+        with open(start_stamp(home), encoding="ascii") as file:
+            return int(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def stamp_start(home: Home, now: float) -> None:
     """Count a start that has not yet reached its first refill."""
     path = start_stamp(home)
-    failures = 0
-    try:
-        with open(path, encoding="ascii") as file:
-            failures = int(file.read().split()[0])
-    except (OSError, ValueError, IndexError):
-        failures = 0
+    failures = early_deaths(home)
     temporary = f"{path}.{os.getpid()}"
     with open(temporary, "w", encoding="ascii") as file:
         file.write(f"{failures + 1} {now:f}")

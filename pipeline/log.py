@@ -299,7 +299,9 @@ def sqlite_error(error: sqlite3.Error, path: str) -> MemsearchError:
         )
     if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return MemsearchError(
-            text, kind=ErrorClass.DAMAGED, hint="memsearch doctor says what can be restored"
+            text,
+            kind=ErrorClass.DAMAGED,
+            hint="memsearch workers restart puts the last good copy in its place",
         )
     if code.startswith("SQLITE_IOERR"):
         return MemsearchError(text, kind=ErrorClass.SERVER, hint="check the disk")

@@ -13,6 +13,10 @@ from memsearch.pipeline.log import EventLog
 
 #: Seconds that something due may go without progress, unless its stage has a deadline.
 STUCK_SECONDS = 15 * 60.0
+#: Seconds that a hook may lie in the spool beside a living worker, which looks all the time.
+SPOOL_SECONDS = 60.0
+#: Seconds that a worker has from its start until it must answer on its socket.
+LISTEN_SECONDS = 60.0
 #: Seconds that a dead letter counts as news.
 NEWS_SECONDS = 24 * 3600.0
 #: The key under which the time of the last look at the dead letters lies in Huey's ``kv``.
@@ -30,6 +34,9 @@ class Surroundings:
         bad_spooled: Files that were put aside since they cannot be read.
         problems: What of the configuration is not taken as it stands.
         passed_over: Agent → why its command line is not used for summaries.
+        spooled_seconds: Age of the oldest file in the spool.
+        worker_seconds: Since when the worker holds its lock.
+        early_deaths: Starts in a row that did not reach their first refill.
     """
 
     worker_pid: int | None
@@ -38,6 +45,9 @@ class Surroundings:
     bad_spooled: int
     problems: tuple[str, ...]
     passed_over: Mapping[str, str] = field(default_factory=dict)
+    spooled_seconds: float = 0.0
+    worker_seconds: float = 0.0
+    early_deaths: int = 0
 
 
 def status(log: EventLog, settings: Settings, around: Surroundings, now: float) -> dict[str, Any]:
@@ -63,7 +73,7 @@ def status(log: EventLog, settings: Settings, around: Surroundings, now: float) 
         *stuck,
         *failing,
         *([f"{news} dead letters: memsearch dead-letter list"] if news else []),
-        *_outside(around, waiting),
+        *_outside(around),
     ]
     state = "degraded" if reasons else "paused" if budget["paused_turns"] else "ok"
     if budget["paused_turns"]:
@@ -78,6 +88,7 @@ def status(log: EventLog, settings: Settings, around: Surroundings, now: float) 
         "turns": _by_state(log, "turns"),
         "hooks": _by_state(log, "hooks"),
         "waiting": waiting,
+        "held": _held(log, now),
         "oldest_seconds": max((item["seconds"] for item in waiting), default=0),
         "last_success": {
             row["stage"]: row["succeeded"]
@@ -132,6 +143,42 @@ def _waiting(log: EventLog, now: float) -> list[dict[str, Any]]:
     return waiting
 
 
+#: Of a turn ``t``: an earlier turn of its session is open, and holds it back.
+_IS_HELD = (
+    "EXISTS (SELECT 1 FROM turns AS e WHERE e.state = 'open' AND e.platform = t.platform"
+    " AND e.session = t.session AND (e.at, e.position, e.stream) < (t.at, t.position, t.stream))"
+)
+
+
+def _held(log: EventLog, now: float) -> list[dict[str, Any]]:
+    """Turns that are summarised and wait behind one of their session that is not."""
+    held = []
+    for row in log.rows(
+        "SELECT platform, session, COUNT(*) AS n FROM turns AS t WHERE state = 'open'"
+        f" AND stage = 'append' AND {_IS_HELD} GROUP BY platform, session"
+    ):
+        first = log.row(
+            "SELECT * FROM turns WHERE state = 'open' AND platform = ? AND session = ?"
+            " ORDER BY at, position, stream LIMIT 1",
+            (row["platform"], row["session"]),
+        )
+        if first is None or first["stage"] == "append":
+            continue
+        held.append(
+            {
+                "count": row["n"],
+                "session": row["session"],
+                "behind": first["stream"],
+                "stage": first["stage"],
+                "next_try_seconds": (
+                    None if first["due"] is None else max(0, int(first["due"] - now))
+                ),
+                "why": first["error_class"] if first["error_class"] == "budget" else first["error"],
+            }
+        )
+    return held
+
+
 def _stuck(log: EventLog, settings: Settings, now: float) -> list[str]:
     """What has been due for too long. ``updated`` is when the stream last moved."""
     deadline = 2 * settings.summarize.timeout_seconds
@@ -144,9 +191,11 @@ def _stuck(log: EventLog, settings: Settings, now: float) -> list[str]:
         ("documents", "embed", STUCK_SECONDS),
         ("documents", "upsert", STUCK_SECONDS),
     ):
+        # What waits behind another turn is not stuck; the other one may be.
+        own = f" AND NOT {_IS_HELD}" if stage == "append" else ""
         rows = log.rows(
-            f"SELECT updated, due FROM {table} WHERE state = 'open' AND stage = ?"
-            " AND COALESCE(error_class, '') <> 'budget' AND (due IS NULL OR due <= ?)",
+            f"SELECT updated, due FROM {table} AS t WHERE state = 'open' AND stage = ?"
+            f" AND COALESCE(error_class, '') <> 'budget' AND (due IS NULL OR due <= ?){own}",
             (stage, now),
         )
         since = [max(epoch(row["updated"]), row["due"] or 0.0) for row in rows]
@@ -181,7 +230,7 @@ def _failing(log: EventLog) -> list[str]:
     return failing
 
 
-def _outside(around: Surroundings, waiting: list[dict[str, Any]]) -> list[str]:
+def _outside(around: Surroundings) -> list[str]:
     reasons = []
     if around.bad_spooled:
         reasons.append(
@@ -191,8 +240,23 @@ def _outside(around: Surroundings, waiting: list[dict[str, Any]]) -> list[str]:
         reasons.append(
             f"{around.spooled} hooks wait in the spool and no worker runs: memsearch workers start"
         )
+    elif around.spooled and around.spooled_seconds > SPOOL_SECONDS:
+        reasons.append(
+            f"{around.spooled} hooks have waited in the spool for {_span(around.spooled_seconds)}"
+            " though a worker runs: logs/worker.log says why"
+        )
+    if around.worker_pid is not None and not around.listening:
+        if around.worker_seconds > LISTEN_SECONDS:
+            reasons.append(
+                "the worker does not answer on its socket: logs/worker.log says why;"
+                " memsearch workers restart"
+            )
+    elif around.worker_pid is None and around.early_deaths > 1:
+        reasons.append(
+            f"the last {around.early_deaths} workers died as they began: logs/worker.log says"
+            " why; memsearch workers start tries at once"
+        )
     reasons.extend(f"configuration: {problem}" for problem in around.problems)
-    del waiting
     return reasons
 
 

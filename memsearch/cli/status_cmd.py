@@ -51,28 +51,44 @@ def collect() -> dict[str, Any]:
     if listening:
         with contextlib.suppress(client.Unreachable, MemsearchError):
             passed_over = client.ask(home.socket, "ping", {}, timeout=5.0)["passed_over"]
+    spool = spooled(home)
     around = Surroundings(
         worker_pid=pid,
         listening=listening,
         passed_over=passed_over,
-        spooled=len(spooled(home)),
+        spooled=len(spool),
+        spooled_seconds=max((_age(path) for path in spool), default=0.0),
+        worker_seconds=_age(home.worker_lock),
+        early_deaths=worker_lock.early_deaths(home),
         bad_spooled=len(bad_spooled(home)),
         problems=tuple(str(problem) for problem in loaded.problems if problem.severity != "note"),
     )
-    log = open_log(home)
-    if log is None:
-        state = "degraded" if around.problems else "ok"
-        return {
-            "state": state,
-            "reasons": [f"configuration: {problem}" for problem in around.problems],
-            "turns": {},
-            "workers": {"pid": pid, "listening": around.listening},
-            "home": home.root,
-        }
+    reasons = [f"configuration: {problem}" for problem in around.problems]
     try:
-        return judge(log, loaded.settings, around, time.time()) | {"home": home.root}
-    finally:
-        log.close()
+        log = open_log(home)
+        if log is not None:
+            try:
+                return judge(log, loaded.settings, around, time.time()) | {"home": home.root}
+            finally:
+                log.close()
+    except MemsearchError as error:
+        # The one thing that status is asked about must not keep it from answering.
+        reasons.append(str(error))
+    return {
+        "state": "degraded" if reasons else "ok",
+        "reasons": reasons,
+        "turns": {},
+        "workers": {"pid": pid, "listening": around.listening},
+        "home": home.root,
+    }
+
+
+def _age(path: str) -> float:
+    """Seconds since a file was written; 0 for one that is gone."""
+    try:
+        return max(0.0, time.time() - os.stat(path).st_mtime)
+    except OSError:
+        return 0.0
 
 
 def lines(found: dict[str, Any]) -> list[str]:
@@ -94,6 +110,13 @@ def lines(found: dict[str, Any]) -> list[str]:
         why = f": {output.shorten(output.one_line(str(item['why'])), 160)}" if item["why"] else ""
         shown.append(
             f"  waiting: {item['count']} for {item['stage']}, oldest {item['seconds']} s{why}"
+        )
+    for item in found.get("held", []):
+        again = item["next_try_seconds"]
+        when = "" if again is None else f", tried again in {again} s"
+        shown.append(
+            f"  held back: {item['count']} turns of session {item['session']} by"
+            f" {item['behind']} ({item['stage']}{when})"
         )
     letters = found.get("dead_letters", {})
     if letters.get("total"):
