@@ -25,6 +25,7 @@ from memsearch.sources.codex_records import ACTIVITY, REVIEW, SHELL, Entry, path
 from memsearch.sources.jsonl import JsonlSource, Opening, count, open_file
 from memsearch.sources.lines import Record, decode, read_backward, read_line
 from memsearch.sources.listing import files_under, of_file
+from memsearch.sources.packed import SUFFIX
 from memsearch.sources.recent import RecentSet
 
 #: A user's message that is written later than this many seconds after its task began is a
@@ -32,6 +33,8 @@ from memsearch.sources.recent import RecentSet
 MAX_SECONDS_TO_MESSAGE = 300
 #: Records before a turn's opening in which its first one is looked for.
 _PREAMBLE_RECORDS = 64
+#: Bytes of a packed rollout in which its first record ends.
+_HEAD_BYTES = 4_000_000
 #: Ids of turns that have begun, and of calls in one turn, that are remembered.
 _REMEMBERED = 100_000
 #: Different texts of one turn that are compared with later copies.
@@ -64,8 +67,11 @@ class Codex(JsonlSource):
         )
 
     def conversations(self, environ: Mapping[str, str]) -> Iterator[Conversation]:
-        """Every rollout, in the order of their names."""
-        for path in files_under(self.roots(environ), ".jsonl"):
+        """Every rollout, in the order of their names; packed ones by the names that they had."""
+        roots = self.roots(environ)
+        plain = list(files_under(roots, ".jsonl"))
+        packed = [path.removesuffix(SUFFIX) for path in files_under(roots, ".jsonl" + SUFFIX)]
+        for path in sorted({*plain, *packed}, key=os.path.basename):
             if os.path.basename(path).startswith("rollout-"):
                 yield from of_file(self.platform, path, thread_of(path))
 
@@ -152,7 +158,7 @@ def thread_of(path: str) -> str:
 def _head(path: str) -> dict[str, Any]:
     """What a rollout's first record says of it; nothing where it is no such record."""
     try:
-        with open_file(path) as file:
+        with open_file(path, most=_HEAD_BYTES) as file:
             line = read_line(file, 0)
     except StopIteration:
         return {}

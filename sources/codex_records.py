@@ -53,6 +53,13 @@ _INJECTED = (
     "<skills_instructions>",
     "<recommended_plugins>",
     "<goal_context>",
+    "<context_window_reminder>",
+    "<context_window>",
+    "<codex_delegation>",
+    "<rollout_budget>",
+    "<model_catalog>",
+    "<user_verification_notice>",
+    "<EXTERNAL SESSION IMPORTED>",
     "Another language model started to solve this problem",
 )
 #: What stands around an image in the model's history.

@@ -30,6 +30,7 @@ from memsearch.sources.lines import (
     read_forward,
     read_line,
 )
+from memsearch.sources.packed import MAX_UNPACKED_BYTES, is_packed, unpack
 
 #: Bytes that the file object reads ahead.
 BUFFER_BYTES = 65_536
@@ -341,14 +342,22 @@ class _Records:
 
 
 @contextmanager
-def open_file(path: str) -> Iterator[BinaryIO]:
-    """A transcript, opened for reading bytes.
+def open_file(path: str, *, most: int = MAX_UNPACKED_BYTES) -> Iterator[BinaryIO]:
+    """A transcript, opened for reading bytes; one that its agent has packed is unpacked.
+
+    Args:
+        path: Its name before it was packed.
+        most: Bytes of a packed one that are wanted.
 
     Raises:
         MemsearchError: ``BAD_FILE`` when it is missing, no file or cannot be read;
             ``PERMISSION`` when access is denied.
     """
     try:
+        if is_packed(path):
+            with unpack(path, most) as file:
+                yield file
+            return
         if not stat.S_ISREG(Path(path).stat().st_mode):
             raise MemsearchError(f"{path} is not a file", kind=ErrorClass.BAD_FILE)
         with _open(path) as file:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from memsearch.sources.base import Conversation
+from memsearch.sources.packed import SUFFIX, is_packed
 
 
 def files_under(roots: Iterable[str], suffix: str) -> Iterator[str]:
@@ -24,9 +25,9 @@ def files_under(roots: Iterable[str], suffix: str) -> Iterator[str]:
 
 
 def of_file(platform: str, path: str, session: str) -> Iterator[Conversation]:
-    """The conversation in a file; none when the file went away meanwhile."""
+    """The conversation in a file, packed or not; none when the file went away meanwhile."""
     try:
-        status = os.stat(path)
+        status = os.stat(path + SUFFIX if is_packed(path) else path)
     except OSError:
         return
     yield Conversation(

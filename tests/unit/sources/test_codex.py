@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.sources.base import Pointer, Reading, Turn
 from memsearch.sources.codex import Codex, thread_of
 from memsearch.sources.codex_records import command_of, read_output, read_record
@@ -243,6 +245,32 @@ def test_a_conversation_is_listed_and_located(tmp_path: Path) -> None:
     assert found.endswith(f"{session}.jsonl")
     assert SOURCE.locate("01a22b44-0000-0000-0000-000000000000", environ) is None
     assert SOURCE.locate("", environ) is None
+
+
+def pack(path: Path) -> None:
+    """What Codex does with a rollout that has not been written to for long."""
+    packed = path.with_name(path.name + ".zst")
+    packed.write_bytes(zstandard.compress(path.read_bytes()))
+    path.unlink()
+
+
+def test_a_rollout_that_was_packed_is_read_by_its_name(tmp_path: Path) -> None:
+    shutil.copytree(DATA / "sessions", tmp_path / "sessions")
+    environ = {"CODEX_HOME": str(tmp_path)}
+    before = [each.path for each in SOURCE.conversations(environ)]
+    readings = [read(Path(path)) for path in before]
+    for path in before:
+        pack(Path(path))
+    assert [each.path for each in SOURCE.conversations(environ)] == before
+    assert [read(Path(path)) for path in before] == readings
+    (turn,) = readings[0].turns[2:3]
+    assert SOURCE.conversation(before[0], "", turn.id, context=0) == (turn,)
+    with pytest.raises(MemsearchError, match="there is no transcript"):
+        read(tmp_path / "nowhere.jsonl")
+    Path(before[0] + ".zst").write_bytes(b"no such thing")
+    with pytest.raises(MemsearchError, match="cannot be unpacked") as caught:
+        read(Path(before[0]))
+    assert caught.value.kind is ErrorClass.BAD_FILE
 
 
 # One talk in three shapes -------------------------------------------------------------------
