@@ -101,11 +101,17 @@ def test_two_turns_a_new_session_recall_and_out_again(codex: Machine) -> None:
         call = 'memory_search {"query": "mail queue 堆"}'
         say(codex, f"[[CALL: {call}]]", "-s", sandbox)
         assert "The mail queue is a heap" in codex.model.everything(), sandbox
-        # Its sandbox refuses the socket and the index: the Markdown is read instead.
-        codex.model.clear()
-        script = shlex.quote(str(codex.home / "agents" / "memsearch.sh"))
-        say(codex, f"[[SH: {script} search 'mail queue 堆' --top-k 3]]", "-s", sandbox)
-        assert "The mail queue is a heap" in codex.model.requests[-1].text, sandbox
+
+    # Its sandbox refuses the socket and the index: the Markdown is read instead, whether or
+    # not workers run.
+    script = shlex.quote(str(codex.home / "agents" / "memsearch.sh"))
+    for workers in ("stop", "start"):
+        codex.memsearch("workers", workers, check=False)
+        for sandbox in ("read-only", "workspace-write"):
+            codex.model.clear()
+            say(codex, f"[[SH: {script} search 'mail queue 堆' --top-k 3]]", "-s", sandbox)
+            assert "The mail queue is a heap" in codex.model.requests[-1].text, sandbox
+    codex.memsearch("workers", "stop")
 
     (found, *_) = codex.search("缓存 LMDB")
     shown = codex.memsearch("transcript", found["chunk_hash"]).stdout
