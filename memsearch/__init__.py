@@ -1,6 +1,7 @@
 """Long-term memory for coding agents, kept in Markdown that a person can open, read and edit."""
 
-from typing import TYPE_CHECKING
+# typing's own constant would cost every hook the import of typing; checkers know the name.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from memsearch.api import MemSearch

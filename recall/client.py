@@ -1,12 +1,12 @@
 """The way to the workers' service: JSON over HTTP on their Unix socket.
 
-On the path of every search, so it stands on ``http.client`` and ``json`` alone.
+On the path of every search, so it stands on ``socket`` and ``json`` alone: ``http.client``
+brings mail parsers and TLS along, which cost as much as all the rest of a search's command.
 """
 
 from __future__ import annotations
 
 import errno
-import http.client
 import json
 import os
 import socket
@@ -24,6 +24,9 @@ ANSWER_SECONDS = 120.0
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 #: The service answers this while it starts or ends: ask again or go without it.
 UNAVAILABLE = 503
+_OK, _NOT_FOUND = 200, 404
+#: Bytes that are received at a time, and that the head of an answer may have.
+_BLOCK, _MAX_HEAD = 65_536, 65_536
 
 #: Reasons of the system for which there is no service to talk to. EPERM is what a sandbox
 #: says that forbids sockets.
@@ -75,32 +78,30 @@ def ask(
     """
     # Surrogates stand for undecodable bytes of a path; ASCII JSON carries them.
     body = json.dumps(request).encode("ascii")
-    connection = _UnixConnection(path, timeout)
+    head = (
+        f"POST /v1/{operation} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
     try:
-        connection.request("POST", f"/v1/{operation}", body, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        status, data = response.status, _body(response)
+        channel = _connect(path, CONNECT_SECONDS)
     except TimeoutError as error:
-        if not connection.connected:
-            raise Unreachable(f"{path}: no connection within {CONNECT_SECONDS} s") from error
+        raise Unreachable(f"{path}: no connection within {CONNECT_SECONDS} s") from error
+    except OSError as error:
+        raise _failed(path, error) from error
+    try:
+        channel.settimeout(timeout)
+        channel.sendall(head.encode("ascii") + body)
+        status, data = _receive(channel, path)
+    except TimeoutError as error:
         raise MemsearchError(
             f"The workers did not answer within {timeout:g} s",
             kind=ErrorClass.TIMEOUT,
             hint="see memsearch workers status; memsearch workers restart ends a stuck one",
         ) from error
-    except (http.client.RemoteDisconnected, http.client.IncompleteRead) as error:
-        # It ended while it had the request. Every request of recall may be repeated.
-        raise Unreachable(f"{path}: the service ended") from error
     except OSError as error:
-        if error.errno in _NO_SERVICE:
-            raise Unreachable(f"{path}: {error}") from error
-        raise MemsearchError(
-            f"The workers' socket {path} failed: {error}", kind=ErrorClass.NETWORK
-        ) from error
-    except http.client.HTTPException as error:
-        raise _not_ours(path, repr(error)) from error
+        raise _failed(path, error) from error
     finally:
-        connection.close()
+        channel.close()
     return _read(path, operation, status, data)
 
 
@@ -113,17 +114,50 @@ def answers(path: str) -> bool:
     return True
 
 
-def _body(response: http.client.HTTPResponse) -> bytes:
-    # Without an amount, a body that ends too early is an error of http.client's.
-    if response.length is not None and response.length <= MAX_ANSWER_BYTES:
-        return response.read()
-    return response.read(MAX_ANSWER_BYTES + 1)
+def _failed(path: str, error: OSError) -> Exception:
+    if error.errno in _NO_SERVICE:
+        return Unreachable(f"{path}: {error}")
+    return MemsearchError(f"The workers' socket {path} failed: {error}", kind=ErrorClass.NETWORK)
+
+
+def _receive(channel: socket.socket, path: str) -> tuple[int, bytes]:
+    """The status and the body of an answer (RFC 9112), which carries its length.
+
+    Raises:
+        Unreachable: It ends too early: the service ended while it had the request. Every
+            request of recall may be repeated.
+        MemsearchError: ``BAD_ANSWER`` for what is no such answer.
+    """
+    data = bytearray()
+    while (end := data.find(b"\r\n\r\n")) < 0:
+        block = channel.recv(_BLOCK)
+        data += block
+        if data and not data.startswith(b"HTTP/1."[: len(data)]):
+            raise _not_ours(path, repr(bytes(data[:40])))
+        if len(data) > _MAX_HEAD:
+            raise _not_ours(path, "its head is too long")
+        if not block:
+            raise Unreachable(f"{path}: the service ended")
+    lines = bytes(data[:end]).decode("latin-1").split("\r\n")
+    del data[: end + 4]
+    try:
+        status = int(lines[0].split(" ", 2)[1])
+        fields = dict(line.lower().split(":", 1) for line in lines[1:])
+        length = int(fields["content-length"])
+    except (KeyError, ValueError, IndexError) as error:
+        raise _not_ours(path, lines[0][:40]) from error
+    while len(data) < min(length, MAX_ANSWER_BYTES + 1):
+        block = channel.recv(_BLOCK)
+        if not block:
+            raise Unreachable(f"{path}: the service ended")
+        data += block
+    return status, bytes(data)
 
 
 def _read(path: str, operation: str, status: int, data: bytes) -> dict[str, Any]:
     if status == UNAVAILABLE:
         raise Unreachable(f"{path}: the service starts or ends")
-    if status == http.client.NOT_FOUND and not data.lstrip().startswith(b"{"):
+    if status == _NOT_FOUND and not data.lstrip().startswith(b"{"):
         raise MemsearchError(
             f"The running workers do not know {operation!r}: they are of another version",
             kind=ErrorClass.CONFIG,
@@ -139,7 +173,7 @@ def _read(path: str, operation: str, status: int, data: bytes) -> dict[str, Any]
         raise _not_ours(path, "no JSON object")
     if "error" in answer:
         raise error_of(answer)
-    if status != http.client.OK:
+    if status != _OK:
         raise _not_ours(path, f"status {status}")
     return answer
 
@@ -172,18 +206,3 @@ def _connect(path: str, timeout: float) -> socket.socket:
             raise OSError(errno.ENAMETOOLONG, str(error)) from error
         raise
     return channel
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    """``http.client`` on a Unix socket."""
-
-    def __init__(self, path: str, timeout: float) -> None:
-        super().__init__("localhost")
-        self._path = path
-        self._answer_seconds = timeout
-        self.connected = False
-
-    def connect(self) -> None:
-        self.sock = _connect(self._path, CONNECT_SECONDS)
-        self.sock.settimeout(self._answer_seconds)
-        self.connected = True

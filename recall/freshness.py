@@ -81,8 +81,9 @@ def check(project: Project, log: LogView, files: Iterable[tuple[str, bool]]) -> 
     gone: set[str] = set()
     seen: set[str] = set()
     behind = 0
+    sources = _Sources(project)
     for path, archived in files:
-        source = source_of(project, path)
+        source = sources.of(path)
         if source in seen:
             continue
         state = _stat(path)
@@ -133,6 +134,25 @@ def merge(parts: Iterable[Freshness]) -> Freshness:
         ),
         gone=frozenset().union(*(part.gone for part in parts)),
     )
+
+
+class _Sources:
+    """``source_of`` for the files of few folders: each folder's links are followed once.
+
+    The files come from a walk, which gives none that is a link itself.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._folders: dict[str, str] = {}
+
+    def of(self, path: str) -> str:
+        folder, name = os.path.split(path)
+        known = self._folders.get(folder)
+        if known is None:
+            whole = source_of(self._project, path)
+            known = self._folders[folder] = whole[: len(whole) - len(name)]
+        return known + name
 
 
 def _behind(

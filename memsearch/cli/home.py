@@ -71,10 +71,10 @@ def start_for_next_time(home: Home, environ: Mapping[str, str]) -> None:
 
     A worker that cannot be started is no fault of a question that has been answered.
     """
-    from memsearch.hooks.enqueue import autostart
-
     if not os.path.exists(home.state_db) or worker_lock.is_held(home):
         return
+    from memsearch.hooks.enqueue import autostart
+
     if autostart(home, dict(environ)):
         with contextlib.suppress(MemsearchError):
             start_worker(home, by_hand=False)
