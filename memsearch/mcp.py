@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import anyio
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import McpError
 
 from memsearch import __version__, tools
 from memsearch.config.errors import MemsearchError
@@ -16,6 +18,9 @@ from memsearch.config.project import working_folder
 
 #: Variables by which clients tell their servers where the project is.
 PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR",)
+
+#: Seconds that a client has to say which folder it works in.
+ROOTS_SECONDS = 2.0
 
 INSTRUCTIONS = (
     "Long-term memory of coding sessions: search first, then get the section, then the"
@@ -49,8 +54,10 @@ def make_server(environ: dict[str, str]) -> Server[Any]:
         ]
 
     async def call_tool(name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+        folder = await client_root(server) or project_folder(environ)
+
         def run() -> str:
-            return tools.call(name, arguments, cwd=project_folder(environ), environ=environ)
+            return tools.call(name, arguments, cwd=folder, environ=environ)
 
         try:
             # In a thread: a first search loads a model, and pings must be answered meanwhile.
@@ -66,6 +73,24 @@ def make_server(environ: dict[str, str]) -> Server[Any]:
 
 def _result(text: str, *, failed: bool = False) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], isError=failed)
+
+
+async def client_root(server: Server[Any]) -> str:
+    """The first folder that the client says it works in; empty for one that does not say."""
+    session = server.request_context.session
+    able = types.ClientCapabilities(roots=types.RootsCapability())
+    if not session.check_client_capability(able):
+        return ""
+    with anyio.move_on_after(ROOTS_SECONDS):
+        try:
+            for root in (await session.list_roots()).roots:
+                url = urlsplit(str(root.uri))
+                folder = unquote(url.path)
+                if url.scheme == "file" and os.path.isdir(folder):
+                    return folder
+        except McpError:
+            return ""  # it can, and does not want to: where it started us is as good
+    return ""
 
 
 def project_folder(environ: dict[str, str]) -> str:

@@ -14,7 +14,8 @@ import anyio
 import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp.types import CallToolResult
+from mcp.types import CallToolResult, ListRootsResult, Root
+from pydantic import FileUrl
 
 from memsearch import tools
 from memsearch.config.errors import MemsearchError
@@ -39,8 +40,14 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def talk(cwd: Path, ask: Callable[[ClientSession], Awaitable[Any]]) -> Any:
+def talk(
+    cwd: Path, ask: Callable[[ClientSession], Awaitable[Any]], roots: list[Path] | None = None
+) -> Any:
     """One conversation with a server that is started in a folder."""
+
+    async def list_roots(_context: Any) -> ListRootsResult:
+        assert roots is not None
+        return ListRootsResult(roots=[Root(uri=FileUrl(path.as_uri())) for path in roots])
 
     async def run() -> Any:
         parameters = StdioServerParameters(
@@ -48,7 +55,9 @@ def talk(cwd: Path, ask: Callable[[ClientSession], Awaitable[Any]]) -> Any:
         )
         async with (
             stdio_client(parameters) as (reader, writer),
-            ClientSession(reader, writer) as session,
+            ClientSession(
+                reader, writer, list_roots_callback=list_roots if roots is not None else None
+            ) as session,
         ):
             await session.initialize()
             return await ask(session)
@@ -96,6 +105,18 @@ def test_search_get_and_transcript_from_a_subdirectory(project: Path) -> None:
     for result in (transcript, bad_date, unknown, wrong):
         assert result.isError
     assert "someday" in text_of(bad_date)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_folder_that_a_client_names_is_its_project(
+    project: Path, tmp_path: Path, known: bool
+) -> None:
+    async def ask(session: ClientSession) -> Any:
+        return await session.call_tool("memory_search", {"query": "mail queue"})
+
+    roots = [tmp_path / "gone", project / "src"] if known else []
+    found = text_of(talk(tmp_path, ask, roots))
+    assert ("by a heap 堆" in found) is known
 
 
 def test_another_project_by_its_folder(project: Path, tmp_path: Path) -> None:
