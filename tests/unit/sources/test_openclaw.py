@@ -448,6 +448,44 @@ def test_an_event_that_cannot_be_unpacked_is_counted(path: Path) -> None:
     assert reading.skipped["not readable"] >= 1
 
 
+@pytest.mark.parametrize("where", ["file", "sqlite"])
+def test_a_session_in_cold_storage(where: str, tmp_path: Path) -> None:
+    """As 2026.9 archives it with ``session.maintenance.coldStorage``."""
+    path = database(tmp_path)
+    path.parent.mkdir(parents=True)
+    talk = fill(Talk()).sql(path)
+    whole = read(talk, "session-1").turns
+    with closing(sqlite3.connect(path)) as db, db:
+        rows = db.execute("SELECT seq, event_json, created_at FROM transcript_events").fetchall()
+        lines: list[Record] = [{"kind": "header", "version": 1, "sessionId": "session-1"}]
+        for seq, text, at in rows:
+            row = {"seq": seq, "event_json": text, "created_at": at}
+            lines.append({"kind": "event", "row": row})
+        lines.append({"kind": "fts", "row": {"text": "x"}})
+        data = zstandard.compress("".join(json.dumps(line) + "\n" for line in lines).encode())
+        name = "0" * 64 + ".jsonl.zst"
+        db.execute(
+            "CREATE TABLE session_transcript_cold_archives(session_id TEXT PRIMARY KEY,"
+            " archive_name TEXT, archived_at INTEGER, storage TEXT, archive_blob BLOB)"
+        )
+        db.execute(
+            "INSERT INTO session_transcript_cold_archives VALUES ('session-1', ?, 1, ?, ?)",
+            (name, where, data if where == "sqlite" else None),
+        )
+        db.execute("DELETE FROM transcript_events")
+    archive = path.parent.parent / "sessions" / "cold" / name
+    if where == "file":
+        with pytest.raises(MemsearchError, match="archive .* cannot be read"):
+            read(path, "session-1")
+        archive.parent.mkdir(parents=True)
+        archive.write_bytes(data)
+    assert read(path, "session-1").turns == whole
+    assert read(path, "session-1", None, not_before=LATE).turns == whole[-1:]
+    assert SOURCE.conversation(str(path), "", whole[0].id, context=0) == whole[:1]
+    listed = list(SOURCE.conversations(environ(tmp_path)))
+    assert [each.session for each in listed] == ["session-1"]
+
+
 def test_many_events_in_batches(path: Path) -> None:
     talk = Talk()
     for number in range(200):
