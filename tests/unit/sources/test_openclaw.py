@@ -475,7 +475,7 @@ def test_a_session_in_cold_storage(where: str, tmp_path: Path) -> None:
         db.execute("DELETE FROM transcript_events")
     archive = path.parent.parent / "sessions" / "cold" / name
     if where == "file":
-        with pytest.raises(MemsearchError, match="archive .* cannot be read"):
+        with pytest.raises(MemsearchError, match=r"archive .* cannot be read"):
             read(path, "session-1")
         archive.parent.mkdir(parents=True)
         archive.write_bytes(data)
