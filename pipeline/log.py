@@ -254,6 +254,11 @@ class EventLog:
                 db.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}").fetchall()
         return bool(rows) and rows[0][0] == 0
 
+    def vacuum(self) -> None:
+        """Write the whole file anew, so that nothing deleted is left in its pages."""
+        with self.write_lock, translated(self.path):
+            self._connection().execute("VACUUM").fetchall()
+
     def close(self) -> None:
         """Close the connections of all threads."""
         with self.write_lock:

@@ -189,6 +189,20 @@ def _turn_appended(f: _Fold) -> None:
 
 
 def _turn_forgotten(f: _Fold) -> None:
+    # A turn that was never captured here is known from now on too.
+    d, e = f.data, f.event
+    f.run(
+        "INSERT OR IGNORE INTO turns{s}(stream, platform, turn, session, memory_dir, day, state,"
+        " stage, updated, seq) VALUES (?, ?, ?, ?, ?, ?, 'forgotten', 'done', ?, ?)",
+        e.stream,
+        d["platform"],
+        d["turn"],
+        d.get("session", ""),
+        d.get("memory_dir"),
+        d.get("day"),
+        e.at,
+        e.seq,
+    )
     f.set(state="forgotten", stage="done", due=None, error=None, error_class=None)
 
 

@@ -129,7 +129,7 @@ def is_whole(log: EventLog) -> bool:
         return False
     for table, types in (
         ("hooks", ("HookReceived",)),
-        ("turns", ("TurnCaptured", "TurnSkipped")),
+        ("turns", ("TurnCaptured", "TurnSkipped", "TurnForgotten")),
         ("documents", ("DocumentChanged",)),
     ):
         marks = ", ".join("?" * len(types))

@@ -1,27 +1,30 @@
-"""What changes the index on request: ``index`` and ``reset``, in a worker or without one."""
+"""What is done on request, in a worker or without one: ``index``, ``reset``, ``forget``."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.project import Project, resolve
+from memsearch.pipeline import forget
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.index_repair import remake_missing
 from memsearch.recall.requests import flag_of, text_of, texts_of, with_forwarded
 from memsearch.sinks.documents import is_document, walk
 from memsearch.workers.reconcile import send_changed
+from memsearch.workers.recovery import sweep_spool
 
 if TYPE_CHECKING:
     from memsearch.pipeline.engine import Engine
 
-OPERATIONS = ("index", "reset")
+OPERATIONS = ("index", "reset", "forget")
 
 
 def handle(operation: str, request: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
-    """Answer ``index`` or ``reset``.
+    """Answer ``index``, ``reset`` or ``forget``.
 
     Args:
         operation: One of ``OPERATIONS``.
@@ -32,8 +35,11 @@ def handle(operation: str, request: Mapping[str, Any], engine: Engine) -> dict[s
     Returns:
         ``index``: ``seen``, ``queued`` and the ``collection`` whose documents to wait for.
         ``reset``: the ``collection`` and how many ``documents`` left it.
+        ``forget``: the plan's facts.
     """
     project = _project(engine, request)
+    if operation == "forget":
+        return _forget(engine, project, request)
     if operation == "index":
         return _index(engine, project, request)
     return _reset(engine, project)
@@ -92,6 +98,36 @@ def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict
         "seen": len(seen),
         "queued": queued,
         "unreadable": [str(error) for error in found.unreadable],
+    }
+
+
+def _forget(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict[str, Any]:
+    day = text_of(request, "day")
+    chosen = forget.Chosen(
+        turn=text_of(request, "turn"),
+        session=text_of(request, "session"),
+        day=date.fromisoformat(day) if day else None,
+        text=text_of(request, "text"),
+    )
+    if [bool(v) for v in (chosen.turn, chosen.session, chosen.day, chosen.text)].count(True) != 1:
+        raise MemsearchError(
+            "one of turn, session, day and text says what to forget", kind=ErrorClass.BAD_REQUEST
+        )
+    projects = [project]
+    if flag_of(request, "all_projects"):
+        known = forget.known_projects(engine.log)
+        projects += [each for each in known if each.memory_dir != project.memory_dir]
+    # What waits in the spool is in the log by then, where it is found like all the rest.
+    sweep_spool(engine.home, engine.log)
+    if flag_of(request, "dry_run"):
+        plan = forget.make_plan(engine, projects, chosen)
+    else:
+        plan = forget.carry_out(engine, projects, chosen)
+        engine.note("forgotten", level="info", turns=len(plan.turns), entries=len(plan.entries))
+    return plan.facts() | {
+        "collection": project.collection,
+        "queued": len({entry.path for entry in plan.entries}),
+        "unreadable": [],
     }
 
 

@@ -48,11 +48,11 @@ def index(paths: tuple[str, ...], force: bool, project: str | None, as_json: boo
     """
     with output.reported():
         home = current_home(create=True)
-        request = _request(project) | {
+        request = request_for(project) | {
             "paths": [os.path.abspath(path) for path in paths],
             "force": force,
         }
-        answer = _run(home, "index", request, wait=True)
+        answer = run(home, "index", request, wait=True)
     if as_json:
         output.put_json(answer)
     else:
@@ -74,11 +74,11 @@ def reset(project: str | None, yes: bool, as_json: bool) -> None:
     """Drop the index of a project. Its Markdown stays, and memsearch index makes it anew."""
     with output.reported():
         home = current_home(create=True)
-        request = _request(project)
+        request = request_for(project)
         if not yes and not click.confirm(f"Drop the index of {request['cwd']}?"):
             output.note("nothing was dropped")
             return
-        answer = _run(home, "reset", request, wait=False)
+        answer = run(home, "reset", request, wait=False)
     if as_json:
         output.put_json(answer)
     else:
@@ -135,13 +135,13 @@ def _resolve(folder: str, settings: Any) -> Any:
     )
 
 
-def _request(project: str | None) -> dict[str, Any]:
+def request_for(project: str | None) -> dict[str, Any]:
     from memsearch.recall.requests import forwarded
 
     return {"cwd": _folder(project), "environ": forwarded(os.environ)}
 
 
-def _run(home: Home, operation: str, request: dict[str, Any], *, wait: bool) -> dict[str, Any]:
+def run(home: Home, operation: str, request: dict[str, Any], *, wait: bool) -> dict[str, Any]:
     from memsearch.workers.asking import ask
 
     def log(home: Home) -> Callable[..., None]:

@@ -29,6 +29,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
             "dead_letter_cmds:dead_letter",
             "List, show, replay or discard what gave up.",
         ),
+        "forget": ("forget_cmd:forget", "Take a turn, a session, a day or a text out of it all."),
         "events": ("events_cmds:events", "Show the event log; rebuild what is folded from it."),
     },
     "Index": {

@@ -1,0 +1,126 @@
+"""``forget``: a turn, a session, a day or a text taken out of everything, after it was shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from memsearch.cli import index_cmds, output
+from memsearch.cli.home import current_home
+from memsearch.config.errors import ErrorClass, MemsearchError
+
+#: Entries that are shown at the most before the question.
+MAX_SHOWN = 40
+
+
+@click.command()
+@click.option("--turn", default="", metavar="ID", help="One turn, by its id.")
+@click.option("--session", default="", metavar="ID", help="All turns of a session.")
+@click.option("--day", default="", metavar="DAY", help="A day: YYYY-MM-DD, yesterday, 2d.")
+@click.option("--text", default="", metavar="WORDS", help="Whatever holds these words.")
+@click.option("--all-projects", is_flag=True, help="In all projects, not only this one.")
+@click.option("--project", metavar="DIR", help="A folder of the project, instead of this one.")
+@click.option("--dry-run", is_flag=True, help="Only show what would go.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; with --yes or --dry-run.")
+def forget(
+    turn: str,
+    session: str,
+    day: str,
+    text: str,
+    all_projects: bool,
+    project: str | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Take a turn, a session, a day or a text out of everything that memsearch keeps.
+
+    Out of the journals and the archive, the index, the embedding cache, the texts in the
+    log, the dead letters, the spool and the copies of the log. It is shown first. What is
+    left is the fact that there was a turn, so that it is not captured again. The agent's own
+    transcript stays as it is, and so does a git history.
+
+    \b
+    Examples:
+      memsearch forget --turn 7b0c5e3e-0f6e-4a53-9f4e-1f0d9a0b7a11 --dry-run
+      memsearch forget --text "project falcon" --all-projects
+      memsearch forget --day yesterday --yes
+    """
+    if [bool(turn), bool(session), bool(day), bool(text.strip())].count(True) != 1:
+        raise click.UsageError("say what to forget by one of --turn, --session, --day, --text")
+    if as_json and not (yes or dry_run):
+        raise click.UsageError("--json goes with --yes or --dry-run")
+    with output.reported():
+        home = current_home(create=True)
+        request = index_cmds.request_for(project) | {
+            "turn": turn,
+            "session": session,
+            "day": _day(day),
+            "text": text,
+            "all_projects": all_projects,
+        }
+        plan: dict[str, Any] = {}
+        if dry_run or not yes:
+            plan = index_cmds.run(home, "forget", request | {"dry_run": True}, wait=False)
+        if not dry_run:
+            if not yes:
+                _show(plan)
+                if _is_empty(plan):
+                    return
+                _ask()
+            plan = index_cmds.run(home, "forget", request, wait=True)
+    if as_json:
+        output.put_json(plan)
+    elif dry_run:
+        _show(plan)
+    else:
+        output.put(
+            f"forgotten: {len(plan['turns'])} turns, {len(plan['entries'])} entries,"
+            f" {plan['texts']} texts in the log"
+        )
+        for place in plan["mentions"]:
+            output.note(f"still said in {place}, which is yours to change")
+
+
+def _day(text: str) -> str:
+    if not text:
+        return ""
+    from memsearch.recall.dates import local_today, parse_day
+
+    return parse_day(text, local_today()).isoformat()
+
+
+def _is_empty(plan: dict[str, Any]) -> bool:
+    return not any(plan[name] for name in ("entries", "turns", "texts", "spooled"))
+
+
+def _ask() -> None:
+    try:
+        sure = click.confirm("Forget all of this for good?")
+    except click.Abort as error:
+        raise MemsearchError(
+            "nobody can be asked", kind=ErrorClass.BAD_REQUEST, hint="--yes does not ask"
+        ) from error
+    if not sure:
+        output.note("nothing was forgotten")
+        raise SystemExit(0)
+
+
+def _show(plan: dict[str, Any]) -> None:
+    if _is_empty(plan):
+        output.note("nothing of it was found")
+    for entry in plan["entries"][:MAX_SHOWN]:
+        heading = output.clean(entry["heading"])
+        output.put(f"{entry['path']}:{entry['line']}-{entry['end_line']}  {heading}")
+    if len(plan["entries"]) > MAX_SHOWN:
+        output.put(f"… and {len(plan['entries']) - MAX_SHOWN} entries more")
+    output.put(
+        f"{len(plan['turns'])} turns ({plan['dead_letters']} of them dead letters),"
+        f" {plan['texts']} texts in the log, {plan['chunks']} pieces in the index and their"
+        f" vectors, {len(plan['spooled'])} files in the spool, {len(plan['copies'])} copies of"
+        " the log"
+    )
+    for place in plan["mentions"]:
+        output.put(f"stays, since it is no entry: {place}")
