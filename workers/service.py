@@ -128,7 +128,7 @@ class Service:
 
     def stop(self) -> None:
         """Stop listening, let running requests end, take the socket away."""
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             os.unlink(self._path)
         if self._server is not None:
             self._server.should_exit = True
