@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from memsearch.config.errors import MemsearchError
 from memsearch.pipeline.events import Event, EventType, turn_stream
-from memsearch.pipeline.stages.capture import append_new, decide, project_for
+from memsearch.pipeline.stages.capture import (
+    CAPTURE_OFF,
+    EXCLUDED,
+    append_new,
+    decide,
+    project_for,
+)
 from memsearch.pipeline.summarizers.choose import summarizer_for
 from memsearch.pipeline.summarizers.prompt import is_ours
 from memsearch.pipeline.turn_codec import load_turn
@@ -155,7 +161,12 @@ class Backfill:
                 stream = turn_stream(turn.platform, turn.id)
                 if turn.state == "open" or self._is_known(stream) or self._is_gone(turn):
                     continue
-                batch += decide(self._engine, self._facts(conversation), turn)
+                # What the settings keep out today is left for the day when they do not.
+                batch += [
+                    event
+                    for event in decide(self._engine, self._facts(conversation), turn)
+                    if event.data.get("reason") not in (CAPTURE_OFF, EXCLUDED)
+                ]
                 if len(batch) >= BATCH_TURNS:
                     captured += self._write(batch)
                     batch = []

@@ -117,6 +117,9 @@ def _opened(home: Home, wanted: Wanted, *, keep: bool) -> Iterator[Backfill]:
 
 def _progress(items: list[Conversation], label: str) -> Iterable[Conversation]:
     """The conversations one by one; on a terminal with a bar on stderr."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
     with click.progressbar(items, label=label, file=sys.stderr) as bar:
         yield from bar
 

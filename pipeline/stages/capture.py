@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 TURN_ENDS = frozenset({"", "Stop", "Interrupt", "agent_end", "session.idle"})
 #: Of them, those after which the turn ended by itself: nobody interrupted it.
 STOPS = frozenset({"", "Stop"})
+#: Reasons to skip a turn that lie in the settings, not in the turn.
+CAPTURE_OFF = "capture is off"
+EXCLUDED = "project is excluded"
 #: Characters of the last message by which it is known again in a transcript.
 MESSAGE_PROBE_CHARS = 400
 
@@ -341,9 +344,9 @@ def decide(engine: Engine, data: Mapping[str, Any], turn: Turn) -> list[Event]:
     settings = engine.settings(project.root)
     reason = ""
     if not settings.capture.enabled:
-        reason = "capture is off"
+        reason = CAPTURE_OFF
     elif excluded(project.root, settings.capture.exclude):
-        reason = "project is excluded"
+        reason = EXCLUDED
     elif turn.private:
         reason = "private"
     else:

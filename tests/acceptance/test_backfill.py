@@ -217,8 +217,9 @@ def test_excluded_private_and_trivial_turns_and_secrets(world: World, session: S
     session.turn("ok", "Done.")
     rest(session.path)
     excluded = {"MEMSEARCH_CAPTURE__EXCLUDE": json.dumps([str(world.project)])}
-    dry = backfill(world, "--dry-run", **excluded)
-    assert dry["platforms"]["claude-code"]["skipped"] == {"project is excluded": 3}
+    kept_out = backfill(world, **excluded)
+    assert kept_out["platforms"]["claude-code"]["skipped"] == {"project is excluded": 3}
+    assert kept_out["captured"] == 0
     found = backfill(world)
     assert found["platforms"]["claude-code"]["skipped"] == {"private": 1, "acknowledgement": 1}
     assert found["captured"] == 1
