@@ -21,11 +21,13 @@ from memsearch.config.paths import write_atomic
 from memsearch.config.project import Project, source_of
 from memsearch.pipeline import backup, messages
 from memsearch.pipeline.events import Event, EventType, turn_stream
+from memsearch.pipeline.index_repair import requeue
 from memsearch.pipeline.stages.append import document_changed
 from memsearch.sinks.chunker import chunk_document
 from memsearch.sinks.documents import walk
 from memsearch.sinks.ids import chunk_hash
 from memsearch.sinks.journal import journal_day, journal_lock, parse
+from memsearch.sinks.store import index_uri
 
 if TYPE_CHECKING:
     from memsearch.config.paths import Home
@@ -180,6 +182,8 @@ def carry_out(engine: Engine, projects: Sequence[Project], chosen: Chosen) -> Pl
         for project in projects:
             if _is_of(project, path):
                 _cut(engine, project, path, places)
+    for collection in {p.collection for p in projects for e in plan.entries if _is_of(p, e.path)}:
+        _renew_index(engine, collection)
     texts = _texts_of(log, plan.turns, chosen)
     for start in range(0, len(texts), BATCH):
         with log.transaction() as tx:
@@ -463,6 +467,21 @@ def _cut(engine: Engine, project: Project, path: str, places: Sequence[Place]) -
     with engine.log.transaction() as tx:
         tx.append(event)
         tx.add_task("chunk", event.stream)
+
+
+def _renew_index(engine: Engine, collection: str) -> None:
+    """Milvus Lite keeps deleted rows in its files: the collection is made anew, from the cache."""
+    uri = index_uri(engine.settings().milvus, engine.home, engine.environ)
+    if "://" in uri or uri.startswith("unix:") or not engine.has_index():
+        return
+    engine.store().drop(collection)
+    requeue(
+        engine,
+        engine.log.rows(
+            "SELECT * FROM documents WHERE collection = ? AND state <> 'removed'", (collection,)
+        ),
+        "forget",
+    )
 
 
 def _same(entry: Place, places: Iterable[Place]) -> bool:

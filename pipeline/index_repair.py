@@ -100,17 +100,18 @@ def put_aside(engine: Engine, error: MemsearchError) -> int:
     return requeue(engine, rows)
 
 
-def requeue(engine: Engine, rows: list[sqlite3.Row]) -> int:
+def requeue(engine: Engine, rows: list[sqlite3.Row], cause: str = "verify") -> int:
     """Send documents through the index stages, whatever the log believed of them."""
     if not rows:
         return 0
     with engine.log.transaction() as tx:
         for row in rows:
             project = _project_of(tx, row)
-            event = document_changed(project, row["source"], row["path"], "verify", force=True)
+            event = document_changed(project, row["source"], row["path"], cause, force=True)
             tx.append(event)
             tx.add_task("chunk", event.stream)
-    engine.note("index_differs", level="warning", documents=len(rows))
+    if cause == "verify":
+        engine.note("index_differs", level="warning", documents=len(rows))
     return len(rows)
 
 
