@@ -13,13 +13,14 @@ import re
 import shutil
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from memsearch.config.agent_env import without_session
 from memsearch.config.errors import ErrorClass, MemsearchError
-from memsearch.config.paths import Home
+from memsearch.config.paths import Home, user_home
 from memsearch.pipeline.redact import redact
 from memsearch.pipeline.summarizers import answer, processes, prompt
 from memsearch.pipeline.summarizers.calls import StoppedError, estimated_cost, timed_out
@@ -31,6 +32,8 @@ from memsearch.sources.base import Turn
 INTERNAL_VARIABLE = "MEMSEARCH_INTERNAL"
 #: Folder under ``run/`` that the agents work in: empty, so no project's files are read.
 CWD_NAME = "summaries"
+#: What Codex calls an MCP server; another name would not come through its command line.
+_SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 #: Characters of an agent's complaint that are given on.
 MAX_COMPLAINT_CHARS = 300
 #: Longest wait that a usage limit's end may ask for, in seconds.
@@ -74,6 +77,7 @@ class Agent:
         stdin: What it reads; "" when the prompt is among the arguments.
         read: From its standard output.
         environ: Variables that its child gets.
+        closing: Arguments, behind the first one, that depend on what its user has set up.
         model: The model when none is set: a small one, since notes need no large one.
         needs: Texts that its ``--help`` must hold; without them it would not be closed.
         login: Arguments that exit 0 when it is logged in; none: not asked.
@@ -85,6 +89,7 @@ class Agent:
     stdin: Callable[[prompt.Prompt], str]
     read: Callable[[str], Answer]
     environ: Callable[[prompt.Prompt], Mapping[str, str]] = lambda asked: {}  # noqa: ARG005
+    closing: Callable[[Mapping[str, str]], list[str]] = lambda environ: []  # noqa: ARG005
     model: str = ""
     needs: tuple[str, ...] = ()
     help: tuple[str, ...] = ("--help",)
@@ -179,9 +184,11 @@ class NativeSummarizer:
     ) -> processes.Ended:
         cwd = os.path.join(self._home.run, CWD_NAME)
         os.makedirs(cwd, mode=0o700, exist_ok=True)
+        words = self.agent.arguments(asked, model)
+        words[1:1] = self.agent.closing(self._environ)
         try:
             return processes.run(
-                [self.program, *self.agent.arguments(asked, model)],
+                [self.program, *words],
                 stdin=self.agent.stdin(asked).encode("utf-8", "replace"),
                 env=child_environ(self._environ, self.agent.environ(asked)),
                 cwd=cwd,
@@ -430,6 +437,24 @@ def _codex_arguments(asked: prompt.Prompt, model: str) -> list[str]:  # noqa: AR
     ]
 
 
+def _codex_closing(environ: Mapping[str, str]) -> list[str]:
+    """Its user's MCP servers, ours among them, switched off by name: each would be started for
+    each summary, and its tools shown to the model. No flag of Codex turns off all of them."""
+    folder = environ.get("CODEX_HOME") or os.path.join(user_home(environ), ".codex")
+    try:
+        with open(os.path.join(folder, "config.toml"), "rb") as file:
+            servers = tomllib.load(file).get("mcp_servers")
+    except (OSError, ValueError):
+        return []  # Codex itself says what is wrong with it
+    names = servers if isinstance(servers, dict) else {}
+    return [
+        word
+        for name in names
+        if _SERVER_NAME.fullmatch(name)
+        for word in ("-c", f"mcp_servers.{name}.enabled=false")
+    ]
+
+
 def _opencode_arguments(asked: prompt.Prompt, model: str) -> list[str]:  # noqa: ARG001
     return [
         *("run", "--pure", "--agent", "memsum", "--title", "memsearch", "--format", "json"),
@@ -477,6 +502,7 @@ AGENTS: dict[str, Agent] = {
         arguments=_codex_arguments,
         stdin=lambda asked: asked.whole,
         read=read_codex,
+        closing=_codex_closing,
         needs=("--ephemeral", "--disable"),
         help=("exec", "--help"),
         overhead=2_000,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -115,3 +117,126 @@ def program() -> Callable[[str], str]:
         return found[name]
 
     return get
+
+
+CODEX_HOOKS = '{"hooks": { "Stop":[{"hooks":[{"type":"command","command":%s}]}]\n }\n}'
+CODEX_CONFIG = """\
+# mine
+model = "stub-model"   # with a comment
+model_provider = "stub"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+[model_providers.stub]
+name = "stub"
+base_url = "{url}/v1"
+env_key = "STUB_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0"""
+
+
+OPENCLAW_CONFIG = """\
+{
+  // mine
+  "gateway": { "mode": "local", "bind": "loopback", "port": 18790,
+               "auth": { "mode": "token", "token": "stub-token" } },
+  "update": { "checkOnStart": false },
+  "agents": { "defaults": {
+    "workspace": %s, "model": { "primary": "stub/stub-model" }, "skipBootstrap": true } },
+  "models": { "mode": "replace", "providers": { "stub": {
+    "baseUrl": "%s/v1", "apiKey": "sk-test", "api": "openai-completions",
+    "models": [ { "id": "stub-model", "name": "Stub", "reasoning": false, "input": ["text"],
+      "cost": { "input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0 },
+      "contextWindow": 128000, "maxTokens": 8000, } ] } } },
+}
+"""
+
+
+@pytest.fixture
+def claude(machine: Machine, program: Callable[[str], str]) -> Machine:
+    """A machine with Claude Code, whose user has settings and a hook of their own."""
+    machine.programs["claude-code"] = [program("claude-code")]
+    machine.settings |= {
+        "ANTHROPIC_API_KEY": "sk-test",
+        "ANTHROPIC_BASE_URL": machine.model.url,
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    }
+    (machine.root / ".claude").mkdir()
+    log = shlex.quote(str(machine.root / "foreign.log"))
+    (machine.root / ".claude" / "settings.json").write_text(
+        '{ "permissions": {"allow": ["Bash(echo:*)"]},\n'
+        '\t"hooks" :{"Stop":[ {"hooks":[{"type":"command",\n'
+        f'\t   "command": {json.dumps(f"echo stop >> {log}")}}}]}} ] }}\n}}',
+        encoding="utf-8",
+    )
+    return machine
+
+
+@pytest.fixture
+def codex(machine: Machine, program: Callable[[str], str]) -> Machine:
+    """A machine with Codex, whose user has settings and a hook of their own."""
+    machine.programs["codex"] = [program("codex")]
+    machine.settings |= {"STUB_KEY": "sk-test", "RUST_LOG": "error"}
+    folder = machine.root / ".codex"
+    folder.mkdir()
+    log = shlex.quote(str(machine.root / "foreign.log"))
+    (folder / "hooks.json").write_text(CODEX_HOOKS % json.dumps(f"echo stop >> {log}"))
+    (folder / "config.toml").write_text(CODEX_CONFIG.format(url=machine.model.url))
+    return machine
+
+
+@pytest.fixture
+def opencode(machine: Machine, program: Callable[[str], str]) -> Machine:
+    """A machine with OpenCode, whose user has settings and a plugin of their own."""
+    machine.programs["opencode"] = [program("opencode")]
+    machine.settings |= {
+        "STUB_KEY": "sk-test",
+        "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+        "OPENCODE_DISABLE_SHARE": "1",
+    }
+    folder = machine.root / ".config" / "opencode"
+    (folder / "plugin").mkdir(parents=True)
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "Stub",
+        "options": {"baseURL": f"{machine.model.url}/v1", "apiKey": "{env:STUB_KEY}"},
+        "models": {"stub-model": {"name": "Stub", "tool_call": True}},
+    }
+    settings = {
+        "autoupdate": False,
+        "share": "disabled",
+        "model": "stub/stub-model",
+        "small_model": "stub/stub-model",
+        "provider": {"stub": provider},
+        "permission": {"bash": "allow"},
+    }
+    (folder / "opencode.json").write_text("// mine\n" + json.dumps(settings), encoding="utf-8")
+    (folder / "plugin" / "mine.js").write_text("export const Mine = async () => ({})\n")
+    return machine
+
+
+@pytest.fixture
+def openclaw(machine: Machine, program: Callable[[str], str]) -> Machine:
+    """A machine with OpenClaw, whose user wrote the configuration by hand."""
+    node, main = program("node24"), program("openclaw")
+    machine.paths.insert(0, os.path.dirname(node))
+    machine.programs["openclaw"] = [node, main]
+    machine.settings |= {
+        "OPENCLAW_DISABLE_TELEMETRY": "1",
+        "DO_NOT_TRACK": "1",
+        "OPENCLAW_NO_AUTO_UPDATE": "1",
+    }
+    (machine.root / ".openclaw").mkdir()
+    text = OPENCLAW_CONFIG % (
+        json.dumps(str(machine.project), ensure_ascii=False),
+        machine.model.url,
+    )
+    (machine.root / ".openclaw" / "openclaw.json").write_text(text, encoding="utf-8")
+    return machine

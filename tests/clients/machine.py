@@ -76,6 +76,16 @@ class Machine:
         """Run an agent; it has to succeed."""
         return self._run([*self.programs[name], *arguments], stdin, cwd, environ)
 
+    def on_path(self, agent: str, name: str) -> None:
+        """Put an agent's program on the PATH, as its user has it."""
+        folder = self.root / "bin"
+        folder.mkdir(exist_ok=True)
+        words = " ".join(shlex.quote(word) for word in self.programs[agent])
+        (folder / name).write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
+        (folder / name).chmod(0o755)
+        if str(folder) not in self.paths:
+            self.paths.append(str(folder))
+
     def memsearch(
         self,
         *arguments: str,

@@ -57,6 +57,8 @@ class Model(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[Request] = []
+        #: Answers everything, where it is not empty.
+        self.always = ""
         self._lock = threading.Lock()
         self._number = 0
 
@@ -157,6 +159,10 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._json({"error": {"message": f"no route {path}"}}, 404)
 
+    def _decide(self, user: str, tools: list[str], result: str | None) -> Reply:
+        always = self.server.always
+        return Reply(always) if always else decide(user, tools, result)
+
     # -- the three protocols -------------------------------------------------------------------
 
     def _anthropic(self, body: dict[str, Any]) -> None:
@@ -167,7 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
         texts = [b["text"] for b in blocks if b.get("type") == "text"]
         user = "\n".join(text for text in texts if not text.startswith("<system-reminder>"))
         names = [tool.get("name", "") for tool in body.get("tools") or []]
-        reply = decide(user, names, result)
+        reply = self._decide(user, names, result)
         if body.get("output_config", {}).get("format") or body.get("output_format"):
             reply = Reply(json.dumps({"title": "A title"}))
         number = self.server.number()
@@ -210,7 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
             inner = tool.get("tools") if tool.get("type") == "namespace" else [tool]
             space = tool.get("name", "") if tool.get("type") == "namespace" else ""
             names |= {str(each.get("name") or each.get("type")): space for each in inner or []}
-        reply = decide(_text(users[-1].get("content")) if users else "", list(names), result)
+        reply = self._decide(_text(users[-1].get("content")) if users else "", list(names), result)
         number = self.server.number()
         if reply.tool:
             item: dict[str, Any] = {
@@ -253,7 +259,7 @@ class _Handler(BaseHTTPRequestHandler):
                 break
             if message.get("role") == "user":
                 user.insert(0, _text(message.get("content")))
-        reply = decide("\n".join(user), names, result)
+        reply = self._decide("\n".join(user), names, result)
         number = self.server.number()
         delta: dict[str, Any] = {"role": "assistant", "content": reply.text}
         if reply.tool:

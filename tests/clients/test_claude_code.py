@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -12,29 +11,6 @@ import pytest
 from machine import Machine, copy_of_the_repository, snapshot
 
 pytestmark = pytest.mark.client
-
-
-@pytest.fixture
-def claude(machine: Machine, program: Callable[[str], str]) -> Machine:
-    """A machine with Claude Code, whose user has settings and a hook of their own."""
-    machine.programs["claude-code"] = [program("claude-code")]
-    machine.settings |= {
-        "ANTHROPIC_API_KEY": "sk-test",
-        "ANTHROPIC_BASE_URL": machine.model.url,
-        "DISABLE_TELEMETRY": "1",
-        "DISABLE_AUTOUPDATER": "1",
-        "DISABLE_ERROR_REPORTING": "1",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    }
-    (machine.root / ".claude").mkdir()
-    log = shlex.quote(str(machine.root / "foreign.log"))
-    (machine.root / ".claude" / "settings.json").write_text(
-        '{ "permissions": {"allow": ["Bash(echo:*)"]},\n'
-        '\t"hooks" :{"Stop":[ {"hooks":[{"type":"command",\n'
-        f'\t   "command": {json.dumps(f"echo stop >> {log}")}}}]}} ] }}\n}}',
-        encoding="utf-8",
-    )
-    return machine
 
 
 def say(machine: Machine, words: str, *options: str, cwd: Path | None = None) -> str:

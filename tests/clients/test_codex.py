@@ -4,43 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from machine import Machine, copy_of_the_repository, snapshot
 
 pytestmark = pytest.mark.client
-
-HOOKS = '{"hooks": { "Stop":[{"hooks":[{"type":"command","command":%s}]}]\n }\n}'
-CONFIG = """\
-# mine
-model = "stub-model"   # with a comment
-model_provider = "stub"
-check_for_update_on_startup = false
-
-[analytics]
-enabled = false
-[model_providers.stub]
-name = "stub"
-base_url = "{url}/v1"
-env_key = "STUB_KEY"
-wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = 0"""
-
-
-@pytest.fixture
-def codex(machine: Machine, program: Callable[[str], str]) -> Machine:
-    """A machine with Codex, whose user has settings and a hook of their own."""
-    machine.programs["codex"] = [program("codex")]
-    machine.settings |= {"STUB_KEY": "sk-test", "RUST_LOG": "error"}
-    folder = machine.root / ".codex"
-    folder.mkdir()
-    log = shlex.quote(str(machine.root / "foreign.log"))
-    (folder / "hooks.json").write_text(HOOKS % json.dumps(f"echo stop >> {log}"))
-    (folder / "config.toml").write_text(CONFIG.format(url=machine.model.url))
-    return machine
 
 
 def say(machine: Machine, words: str, *options: str, cwd: Path | None = None) -> str:

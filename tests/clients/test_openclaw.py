@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -12,39 +9,6 @@ import pytest
 from machine import Machine
 
 pytestmark = pytest.mark.client
-
-CONFIG = """\
-{
-  // mine
-  "gateway": { "mode": "local", "bind": "loopback", "port": 18790,
-               "auth": { "mode": "token", "token": "stub-token" } },
-  "update": { "checkOnStart": false },
-  "agents": { "defaults": {
-    "workspace": %s, "model": { "primary": "stub/stub-model" }, "skipBootstrap": true } },
-  "models": { "mode": "replace", "providers": { "stub": {
-    "baseUrl": "%s/v1", "apiKey": "sk-test", "api": "openai-completions",
-    "models": [ { "id": "stub-model", "name": "Stub", "reasoning": false, "input": ["text"],
-      "cost": { "input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0 },
-      "contextWindow": 128000, "maxTokens": 8000, } ] } } },
-}
-"""
-
-
-@pytest.fixture
-def openclaw(machine: Machine, program: Callable[[str], str]) -> Machine:
-    """A machine with OpenClaw, whose user wrote the configuration by hand."""
-    node, main = program("node24"), program("openclaw")
-    machine.paths.insert(0, os.path.dirname(node))
-    machine.programs["openclaw"] = [node, main]
-    machine.settings |= {
-        "OPENCLAW_DISABLE_TELEMETRY": "1",
-        "DO_NOT_TRACK": "1",
-        "OPENCLAW_NO_AUTO_UPDATE": "1",
-    }
-    (machine.root / ".openclaw").mkdir()
-    text = CONFIG % (json.dumps(str(machine.project), ensure_ascii=False), machine.model.url)
-    (machine.root / ".openclaw" / "openclaw.json").write_text(text, encoding="utf-8")
-    return machine
 
 
 def say(machine: Machine, words: str, session: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -11,38 +9,6 @@ import pytest
 from machine import Machine, snapshot
 
 pytestmark = pytest.mark.client
-
-
-@pytest.fixture
-def opencode(machine: Machine, program: Callable[[str], str]) -> Machine:
-    """A machine with OpenCode, whose user has settings and a plugin of their own."""
-    machine.programs["opencode"] = [program("opencode")]
-    machine.settings |= {
-        "STUB_KEY": "sk-test",
-        "OPENCODE_DISABLE_AUTOUPDATE": "1",
-        "OPENCODE_DISABLE_MODELS_FETCH": "1",
-        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-        "OPENCODE_DISABLE_SHARE": "1",
-    }
-    folder = machine.root / ".config" / "opencode"
-    (folder / "plugin").mkdir(parents=True)
-    provider = {
-        "npm": "@ai-sdk/openai-compatible",
-        "name": "Stub",
-        "options": {"baseURL": f"{machine.model.url}/v1", "apiKey": "{env:STUB_KEY}"},
-        "models": {"stub-model": {"name": "Stub", "tool_call": True}},
-    }
-    settings = {
-        "autoupdate": False,
-        "share": "disabled",
-        "model": "stub/stub-model",
-        "small_model": "stub/stub-model",
-        "provider": {"stub": provider},
-        "permission": {"bash": "allow"},
-    }
-    (folder / "opencode.json").write_text("// mine\n" + json.dumps(settings), encoding="utf-8")
-    (folder / "plugin" / "mine.js").write_text("export const Mine = async () => ({})\n")
-    return machine
 
 
 def say(machine: Machine, words: str, *options: str, cwd: Path | None = None) -> str:
