@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Seconds that a request waits in all for its turn at the store.
 WAIT_SECONDS = 120.0
+#: The same where workers may hold it who cannot be asked: they do not let go of it.
+REFUSED_SECONDS = 1.0
 #: Seconds before a service is asked again that listens and does not answer yet.
 START_SECONDS = 0.2
 
@@ -56,16 +58,20 @@ def answer(
     """
     deadline = time.monotonic() + wait_seconds
     while True:
+        refused = False
         try:
             return client.ask(home.socket, operation, request)
-        except client.Unreachable:
-            pass  # the usual case without workers; the answer is the same
+        except client.Unreachable as error:
+            refused = error.refused  # else the usual case without workers
+        if refused:
+            deadline = min(deadline, time.monotonic() + REFUSED_SECONDS)
         local = LocalAccess(
             home,
             environ,
             strict=strict,
             deadline=deadline,
-            watch_socket=time.monotonic() < deadline,
+            watch_socket=not refused and time.monotonic() < deadline,
+            refused=refused,
         )
         try:
             return handle(operation, request, local)
@@ -84,6 +90,7 @@ class LocalAccess:
         strict: A broken configuration is an error.
         deadline: On ``time.monotonic``: until when it waits for the store.
         watch_socket: Stop waiting, with ``ServiceAppeared``, when workers begin to listen.
+        refused: Workers may hold the store and may not be asked from here.
     """
 
     def __init__(
@@ -94,12 +101,14 @@ class LocalAccess:
         strict: bool = True,
         deadline: float | None = None,
         watch_socket: bool = True,
+        refused: bool = False,
     ) -> None:
         self.home = home
         self.environ = environ
         self._strict = strict
         self._deadline = time.monotonic() + WAIT_SECONDS if deadline is None else deadline
         self._watch_socket = watch_socket
+        self._refused = refused
         self._settings: dict[str | None, Settings] = {}
         self._embedder: Embedder | None = None
 
@@ -156,6 +165,12 @@ class LocalAccess:
         except MemsearchError as error:
             if appeared and error.kind is ErrorClass.BUSY:
                 raise ServiceAppeared from error
+            if self._refused and error.kind is ErrorClass.BUSY:
+                raise MemsearchError(
+                    f"the workers have it open and may not be asked from here"
+                    f" ({self.home.socket} is refused)",
+                    kind=ErrorClass.PERMISSION,
+                ) from error
             raise
         finally:
             store.close()

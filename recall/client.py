@@ -48,9 +48,20 @@ _NO_SERVICE = frozenset(
     }
 )
 
+#: Those of them that a sandbox gives.
+_REFUSED = frozenset({errno.EPERM, errno.EACCES})
+
 
 class Unreachable(Exception):  # noqa: N818 (a fact to decide on, not a failure to report)
-    """Nobody answers on the socket: the caller does the work itself."""
+    """Nobody answers on the socket: the caller does the work itself.
+
+    Attributes:
+        refused: The system refuses the way, as a sandbox does; somebody may listen.
+    """
+
+    def __init__(self, message: str, *, refused: bool = False) -> None:
+        super().__init__(message)
+        self.refused = refused
 
 
 def ask(
@@ -116,7 +127,7 @@ def answers(path: str) -> bool:
 
 def _failed(path: str, error: OSError) -> Exception:
     if error.errno in _NO_SERVICE:
-        return Unreachable(f"{path}: {error}")
+        return Unreachable(f"{path}: {error}", refused=error.errno in _REFUSED)
     return MemsearchError(f"The workers' socket {path} failed: {error}", kind=ErrorClass.NETWORK)
 
 

@@ -278,10 +278,11 @@ class MilvusStore:
         """One row by its id, or by a prefix of at least 8 hex digits when it is unique.
 
         Returns:
-            The row with score 1; None when there is none, or several for a prefix.
+            The row with score 1; None when there is none.
 
         Raises:
-            MemsearchError: ``BAD_REQUEST`` for what is no id; see ``Store``.
+            MemsearchError: ``BAD_REQUEST`` for what is no id, and for the beginning of several;
+                see ``Store``.
         """
         schema.check_name(collection)
         key = schema.check_hash(chunk_hash, shortest=8)
@@ -301,6 +302,12 @@ class MilvusStore:
                 if len(found) == 1:
                     ((name, row),) = found.items()
                     return schema.hit(name, 1.0, row)
+                if found:
+                    raise MemsearchError(
+                        f"Several chunks begin with {key}",
+                        kind=ErrorClass.BAD_REQUEST,
+                        hint="give more digits: " + ", ".join(sorted(found)),
+                    )
         return None
 
     # -- search ----------------------------------------------------------------------------

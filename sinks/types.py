@@ -177,7 +177,11 @@ class Store(Protocol):
         ...
 
     def get(self, collection: str, chunk_hash: str) -> Hit | None:
-        """One row by its id, or by a prefix of at least 8 hex digits when it is unique."""
+        """One row by its id, or by a prefix of at least 8 hex digits.
+
+        Raises:
+            MemsearchError: ``BAD_REQUEST`` for what is no id, and for the beginning of several.
+        """
         ...
 
     def dense(self, collection: str, vector: Vectors, limit: int, filters: Filters) -> list[Hit]:

@@ -11,11 +11,14 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from memsearch.config.errors import ErrorClass, MemsearchError
@@ -31,10 +34,16 @@ from memsearch.recall import backend, client
 from memsearch.recall.backend import LocalAccess, answer
 from memsearch.recall.language import directions
 from memsearch.recall.listing import list_journals
-from memsearch.recall.requests import expand_request, search_request, transcript_request
+from memsearch.recall.requests import (
+    expand_request,
+    handle,
+    search_request,
+    transcript_request,
+)
 from memsearch.sinks.language import Sums, direction, shipped
 from memsearch.sinks.store import open_store
 from memsearch.sinks.store_lock import StoreLock
+from memsearch.sinks.types import Filters, Hit, Row
 from memsearch.workers import admin
 from memsearch.workers.service import Service
 
@@ -484,6 +493,26 @@ class TestExpand:
     def test_what_is_no_id(self, filled: World, key: str) -> None:
         assert refused(filled.expand, key).kind is ErrorClass.BAD_REQUEST
 
+    def test_the_beginning_of_several_ids(self, world: World) -> None:
+        """Two ids that begin alike are made by hand: 8 digits hardly ever meet."""
+        world.write("2026-03-05.md", JOURNAL)
+        world.index()
+        access = LocalAccess(world.home, world.environ)
+        with closing(open_store(access.settings(None).milvus, world.home, world.environ)) as store:
+            collection = world.project().collection
+            found = store.dense(collection, np.ones(384, np.float32), 1, Filters())[0]
+            values = {field.name: getattr(found, field.name) for field in fields(Hit)}
+            values.pop("score")
+            for key in ("abcdefab00000001", "abcdefab00000002"):
+                row = Row(
+                    **values | {"chunk_hash": key}, keywords="", embedding=np.ones(384, np.float32)
+                )
+                store.upsert(collection, [row])
+        error = refused(world.expand, "abcdefab")
+        assert error.kind is ErrorClass.BAD_REQUEST
+        assert error.message == "Several chunks begin with abcdefab"
+        assert "abcdefab00000001, abcdefab00000002" in error.hint
+
     def test_an_unknown_id(self, filled: World) -> None:
         assert refused(filled.expand, "0" * 16).kind is ErrorClass.BAD_REQUEST
 
@@ -874,6 +903,25 @@ class TestWhereItIsAnswered:
         assert answered["results"][0]["ranks"] == {"dense": 1, "keyword": 1}
         assert answered["results"][0]["indexed"] is True
         assert any("in use" in note for note in answered["notes"])
+
+    def test_workers_that_may_not_be_asked_are_not_waited_for(self, world: World) -> None:
+        """A sandbox refuses the socket while the workers hold the index."""
+        world.write("2026-03-05.md", JOURNAL)
+        world.index()
+        lock = StoreLock(world.home.store_lock)
+        assert lock.try_acquire()
+        access = LocalAccess(
+            world.home, world.environ, deadline=time.monotonic() + 0.2, refused=True
+        )
+        try:
+            request = search_request("espresso", cwd=str(world.cwd), environ=world.environ)
+            answered = handle("search", request, access)
+        finally:
+            access.close()
+            lock.release()
+        assert answered["degraded"] is False
+        assert answered["results"][0]["ranks"] == {"dense": 1, "keyword": 1}
+        assert any("may not be asked" in note for note in answered["notes"])
 
     def test_a_stale_socket_is_passed_over(self, world: World) -> None:
         world.home.create()

@@ -360,13 +360,16 @@ def test_a_prefix_is_enough_while_it_is_unique(store: MilvusStore, name: str) ->
         "aaaaaaaa": 2,  # an id of its own, though others begin with it
         "ffffffff": 3,
         "ffffffff0": 3,
-        "aaaaaaaa0": None,
         "bbbbbbbb": None,
         "ffffffff00000003f": None,
     }
     for key, number in wanted.items():
         hit = store.get(name, key)
         assert (hit.start_line if hit else None) == number, key
+    with pytest.raises(MemsearchError, match="Several chunks begin with aaaaaaaa0") as caught:
+        store.get(name, "aaaaaaaa0")
+    assert caught.value.kind is ErrorClass.BAD_REQUEST
+    assert caught.value.hint.endswith("aaaaaaaa00000001, aaaaaaaa00000002")
     for bad in ("aaaaaaa", "", "zzzzzzzzzz", "aaaaaaaa%", 'aaaaaaaa" or day > 0', "aaaaaaaa\n"):
         with pytest.raises(MemsearchError) as caught:
             store.get(name, bad)
