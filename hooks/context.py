@@ -15,7 +15,7 @@ from memsearch.config.project import resolve, working_folder
 from memsearch.hooks import glance, journals, reply
 from memsearch.hooks.enqueue import MalformedError
 from memsearch.hooks.fence import escape, fence, overhead
-from memsearch.hooks.trust import may_inject
+from memsearch.hooks.trust import may_inject, tell_once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ entries of the last two days that have any, at most 8000 bytes, fenced as quoted
   --format FORMAT      json (as Claude Code and Codex take it) or text
   --enqueue            also take note of the event, as memsearch enqueue does
 
-Notes that this machine did not write (a cloned repository's) are not injected.
+Notes that this machine did not write (a cloned repository's) are left out until you
+say memsearch trust.
 
 Example:
   memsearch context
@@ -105,9 +106,16 @@ def look(
     context = ""
     try:
         faults = glance.faults(db, home, broken)
-        if inject and may_inject(home, project.memory_dir, db):
+        if inject:
+            entries = journals.recent(project.memory_dir)
+            ours = may_inject(home, project.memory_dir, db, entries)
             behind = glance.waiting(db, project.memory_dir) if db else 0
-            context = compose(journals.recent(project.memory_dir), behind)
+            context = compose(ours, behind)
+            if len(ours) < len(entries) and tell_once(home, project.memory_dir):
+                faults.append(
+                    "notes in this project that were not written here are searched, but not put"
+                    " before the model at the start; memsearch trust changes that."
+                )
     except sqlite3.Error as error:  # a damaged or busy database: the session starts without
         faults = [f"{home.state_db} cannot be read: {error}"]
     finally:

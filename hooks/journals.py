@@ -25,14 +25,16 @@ class Recent:
         day: ``YYYY-MM-DD``.
         heading: Its heading's text, for instance ``14:47``.
         text: What stands below it, without comments.
+        turn: The turn that its anchor names; empty without one.
     """
 
-    __slots__ = ("day", "heading", "text")
+    __slots__ = ("day", "heading", "text", "turn")
 
-    def __init__(self, day: str, heading: str, text: str) -> None:
+    def __init__(self, day: str, heading: str, text: str, turn: str = "") -> None:
         self.day = day
         self.heading = heading
         self.text = text
+        self.turn = turn
 
 
 def journal_day(name: str) -> str:
@@ -116,11 +118,12 @@ def entries_of(text: str, day: str) -> list[Recent]:
     lines: list[str] = []
     fence = ""
     in_comment = False
+    turn = ""
 
     def finish() -> None:
         body = "\n".join(lines).strip("\n").rstrip()
         if heading is not None and body.strip():
-            found.append(Recent(day, heading, body))
+            found.append(Recent(day, heading, body, turn))
 
     for line in text.split("\n"):
         start = line.lstrip(" ")
@@ -134,15 +137,28 @@ def entries_of(text: str, day: str) -> list[Recent]:
             fence = start[:3]
         elif line.startswith("### "):
             finish()
-            heading, lines = line[4:].strip(), []
+            heading, lines, turn = line[4:].strip(), [], ""
             continue
         elif line.startswith(("# ", "## ")):
             finish()
-            heading, lines = None, []
+            heading, lines, turn = None, [], ""
             continue
         elif start.startswith("<!--"):
             in_comment = "-->" not in start
+            turn = turn or turn_of(start)
             continue
         lines.append(line)
     finish()
     return found
+
+
+def turn_of(comment: str) -> str:
+    """The turn's id in an anchor (``<!-- session:… turn:… … -->``), or empty."""
+    for word in comment.split():
+        if word.startswith("turn:"):
+            if "%" not in word:
+                return word[5:]
+            from urllib.parse import unquote
+
+            return unquote(word[5:])
+    return ""

@@ -42,6 +42,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "uninstall": ("install_cmd:uninstall", "Take memsearch out of agents again."),
         "doctor": ("doctor_cmd:doctor", "Say what is set up, agent by agent, and what to do."),
         "config": ("config_cmd:config", "Show and change settings."),
+        "trust": ("trust_cmd:trust", "Let notes that were not written here be injected."),
         "demo": ("demo_cmd:demo", "Drive a recorded turn the whole way, in a temporary home."),
     },
 }

@@ -74,7 +74,9 @@ class Machine:
         self.memory = self.project / ".memsearch" / "memory"
         self.memory.mkdir(parents=True)
         (self.memory / "2026-03-05.md").write_text(
-            "# 2026-03-05\n\n### 10:00\n- The cache was made of 玻璃\n", encoding="utf-8"
+            "# 2026-03-05\n\n### 10:00\n<!-- session:s turn:t transcript:~/x.jsonl -->\n"
+            "- The cache was made of 玻璃\n",
+            encoding="utf-8",
         )
 
     def log(self, *statements):
@@ -133,10 +135,32 @@ def test_notes_of_this_machine_are_injected(machine):
     assert "玻璃" in said["hookSpecificOutput"]["additionalContext"]
 
 
-def test_notes_of_a_cloned_repository_are_not(machine):
+def test_notes_of_a_cloned_repository_are_not_and_that_is_said_once(machine):
+    said = machine.context()
+    assert set(said) == {"systemMessage"}
+    assert "memsearch trust" in said["systemMessage"]
     assert machine.context() == {}
     machine.log(machine.turn("open"))
     assert machine.context() == {}
+
+
+def test_a_turn_of_ones_own_opens_no_door_for_the_notes_of_others(machine):
+    machine.log(machine.turn(turn="mine"))
+    with (machine.memory / "2026-03-06.md").open("w", encoding="utf-8") as file:
+        file.write("### 11:00\n<!-- session:s turn:mine transcript:~/x.jsonl -->\n- Of mine\n")
+        file.write("### 11:30\n- Of nobody\n")
+    injected = machine.context()["hookSpecificOutput"]["additionalContext"]
+    assert "Of mine" in injected
+    assert "玻璃" not in injected
+    assert "Of nobody" not in injected
+    assert machine.run("trust", payload={}).returncode == 0
+    everything = machine.context()["hookSpecificOutput"]["additionalContext"]
+    assert "玻璃" in everything
+    assert "Of nobody" in everything
+    assert os.stat(os.path.join(machine.home.run, trust.TRUSTED_FILE)).st_mode & 0o777 == 0o600
+    assert str(machine.memory) in machine.run("trust", "--list", payload={}).stdout.decode()
+    machine.run("trust", "--revoke", payload={})
+    assert "玻璃" not in machine.context()["hookSpecificOutput"]["additionalContext"]
 
 
 def test_until_the_user_trusts_them(machine):
@@ -186,7 +210,7 @@ def test_dead_letters_that_were_looked_at_are_no_news(machine):
         ("99999999999",),
     )
     machine.log(machine.turn("dead"), later)
-    assert machine.context() == {}
+    assert "dead-letter" not in str(machine.context())
 
 
 def test_a_broken_configuration_is_shown_and_stops_nothing(machine):
@@ -220,7 +244,7 @@ def test_it_takes_note_of_the_event_too(machine):
         "transcript_path": "/x.jsonl",
     }
     done = machine.run("context", "--platform", "claude-code", "--enqueue", payload=payload)
-    assert done.stdout == b"{}\n"
+    assert set(json.loads(done.stdout)) == {"systemMessage"}
     with closing(sqlite3.connect(machine.home.state_db)) as db:
         ((data,),) = db.execute("SELECT data FROM events").fetchall()
     assert json.loads(data)["event"] == "SessionStart"
@@ -261,7 +285,9 @@ def test_500_journals_and_no_network_change_nothing(machine):
     machine.log(machine.turn())
     for number in range(500):
         day = f"20{10 + number // 336:02d}-{number // 28 % 12 + 1:02d}-{number % 28 + 1:02d}"
-        (machine.memory / f"{day}.md").write_text(f"### 09:00\n- old {number}\n" * 50)
+        (machine.memory / f"{day}.md").write_text(
+            f"### 09:00\n<!-- session:s turn:t transcript:~/x -->\n- old {number}\n" * 50
+        )
     said = machine.context()["hookSpecificOutput"]["additionalContext"]
     assert "玻璃" in said
     assert said.count("## 20") == 2
