@@ -239,16 +239,17 @@ def test_a_hundred_hooks_while_the_database_is_held_lose_nothing(world, session)
     held.execute("BEGIN IMMEDIATE")
     payload = world.root / "payload.json"
     payload.write_text(json.dumps(session.payload(turn=turns[-1])), encoding="utf-8")
-    hooks = [
-        subprocess.Popen(
-            [*COMMAND, "enqueue", "--platform", "claude-code"],
-            stdin=payload.open("rb"),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=world.environ,
-        )
-        for _ in range(100)
-    ]
+    with contextlib.ExitStack() as files:
+        hooks = [
+            subprocess.Popen(
+                [*COMMAND, "enqueue", "--platform", "claude-code"],
+                stdin=files.enter_context(payload.open("rb")),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=world.environ,
+            )
+            for _ in range(100)
+        ]
     released = threading.Timer(3.0, lambda: None)
     released.start()
     outcomes = [hook.communicate() for hook in hooks]
