@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from memsearch.cli import output
@@ -28,8 +28,22 @@ def current_home(*, create: bool = False) -> Home:
     """
     home = Home.from_env(os.environ)
     if create:
-        home.create()
+        with usable(home):
+            home.create()
     return home
+
+
+@contextlib.contextmanager
+def usable(home: Home) -> Iterator[None]:
+    """Say of what the system refuses in the home what it is and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise MemsearchError(
+            f"{error.filename or home.root}: {error.strerror}",
+            kind=ErrorClass.PERMISSION,
+            hint="check its owner and permissions, or set MEMSEARCH_HOME to another folder",
+        ) from error
 
 
 def open_log(home: Home) -> EventLog | None:
@@ -41,9 +55,10 @@ def open_log(home: Home) -> EventLog | None:
 
 def take_worker_lock(home: Home) -> int | None:
     """The worker's lock for this process; None while a worker lives."""
-    fd = worker_lock.take_lock(home)
-    if fd is not None:
-        worker_lock.write_pid(fd)
+    with usable(home):
+        fd = worker_lock.take_lock(home)
+        if fd is not None:
+            worker_lock.write_pid(fd)
     return fd
 
 

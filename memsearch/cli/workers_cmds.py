@@ -19,6 +19,7 @@ from memsearch.cli.home import (
     start_worker,
     stop_worker,
     take_worker_lock,
+    usable,
     wait_until,
 )
 from memsearch.config import worker_lock
@@ -74,7 +75,8 @@ def _foreground(debug: bool) -> None:
     inherited = os.environ.pop(worker_lock.LOCK_FD_VARIABLE, "")
     lock = int(inherited) if inherited.isdigit() else None
     if lock is None or not worker_lock.is_ours(home, lock):
-        lock = worker_lock.take_lock(home)
+        with usable(home):
+            lock = worker_lock.take_lock(home)
     if lock is None:
         pid = worker_lock.holder_pid(home)
         output.note(f"a worker runs already (pid {pid}); memsearch workers stop ends it")

@@ -541,3 +541,42 @@ def test_a_milvus_that_was_away_gets_what_it_missed_by_itself(world, session):
     world.wait_for(lambda: json.loads(world.run("dead-letter", "list", "--json").stdout) == [])
     world.wait_for(lambda: not world.sql("SELECT 1 FROM documents WHERE state <> 'done'"))
     assert [each["turn"] for each in world.search("Milvus down document")] == [turn]
+
+
+@pytest.fixture
+def read_only(tmp_path):
+    """A folder whose file system can be made read-only, as root; else it is not run."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("a file system cannot be mounted here")
+
+    def remount(how: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,{how}", str(folder)], check=True)
+
+    yield folder, remount
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_home_that_cannot_be_written_stops_no_agent_and_is_said(world, session, read_only):
+    folder, remount = read_only
+    world.home = folder / "home"
+    first = session.turn("Is this home writable?", "For the moment it is.")
+    world.hook(session.payload(turn=first))
+    remount("ro")
+    second = session.turn("And is it now?", "Not any more.")
+    done = world.hook(session.payload(turn=second))
+    assert done.stdout == "{}\n"
+    assert "not stored" in done.stderr
+    assert "Traceback" not in done.stderr
+    for command in (("status",), ("workers", "--drain"), ("dead-letter", "list")):
+        refused = world.run(*command, check=None)
+        assert "Traceback" not in refused.stderr
+        assert refused.returncode in (0, 1)
+    remount("rw")
+    (world.home / "models").symlink_to(world.models) if not (world.home / "models").exists() else 0
+    third = session.turn("And again?", "Again it is.")
+    world.hook(session.payload(turn=third))
+    world.drain()
+    assert world.entries() == [first, second, third]
