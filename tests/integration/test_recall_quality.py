@@ -1,149 +1,37 @@
 """How well recall finds: in two languages, by identifiers, codes and paths, behind newer text.
 
-The real model and Milvus Lite, filled directly with what the index stages would write. The sets
-are small, our own, and meant to notice a step of the recipe that stops working.
+The sets are small, our own, and meant to notice a step of the recipe that stops working;
+``recall_sets`` says what is in them.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, timedelta
-from itertools import product
-from pathlib import Path
-from typing import Any
 
 import pytest
+from recall_sets import (
+    CODE,
+    GROUPS,
+    Memory,
+    bilingual_memory,
+    code_memory,
+    group,
+    hits,
+    pairs_of,
+    write,
+)
 
 from memsearch.config.paths import Home
-from memsearch.config.project import Project
 from memsearch.config.schema import Embedding
-from memsearch.recall.dedupe import fold
 from memsearch.recall.filters import make_filters
-from memsearch.recall.legs import Asked, Ranker, Scope
-from memsearch.recall.scan import Scan
-from memsearch.recall.search import Answer, Means, SearchOptions, search
-from memsearch.sinks.cache import EmbeddingCache
 from memsearch.sinks.chunker import chunk_document, embedding_text
 from memsearch.sinks.embedders import create
-from memsearch.sinks.ids import chunk_hash
-from memsearch.sinks.keywords import chunk_keywords, query_keywords
-from memsearch.sinks.language import add_up, direction, shipped
+from memsearch.sinks.language import shipped
 from memsearch.sinks.store import MilvusStore
-from memsearch.sinks.types import Chunk, Embedder, Filters, Row, Store, Vectors
-
-DATA = Path(__file__).parent.parent / "data" / "recall"
-#: Entries of one journal.
-A_DAY = 12
-FIRST_DAY = date(2026, 1, 5)
-
-
-@dataclass
-class Memory:
-    """A collection and the ways to ask it."""
-
-    store: Store
-    embedder: Embedder
-    collection: str
-    home: Home
-    directions: Mapping[str, Vectors]
-
-    def search(self, question: str, **options: Any) -> list[str]:
-        """The texts of the results, without heading and bullet."""
-        return [text_of(item["content"]) for item in self.ask(question, **options).results]
-
-    def ask(self, question: str, **options: Any) -> Answer:
-        project = Project("/w", "/w/.memsearch/memory", "/w", self.collection)
-        means = Means(
-            store=nullcontext(self.store),
-            model=self.embedder.model,
-            embedder=lambda: self.embedder,
-            directions=lambda names: {n: self.directions[n] for n in names if n in self.directions},
-            cache=lambda: EmbeddingCache(self.home.embeddings_db, read_only=True),
-        )
-        chosen = replace(SearchOptions(), **options)
-        answer = search(question, chosen, scopes=[Scope(project)], means=means)
-        assert answer.degraded is False
-        return answer
-
-    def one_leg(self, leg: str, question: str) -> list[str]:
-        """The same with one leg alone."""
-        dense = leg == "dense"
-        asked = Asked(
-            question,
-            "" if dense else query_keywords(question),
-            self.embedder.embed_query(question) if dense else None,
-        )
-        project = Project("/w", "/w/.memsearch/memory", "/w", self.collection)
-        ranker = Ranker(asked, [Scope(project)], Scan({}), directions=self.directions)
-        folded = fold(ranker.rank(self.store, Filters()), asked.top_k)
-        return [text_of(item.fused.hit.content) for item in folded]
-
-
-def text_of(content: str) -> str:
-    """A note as it was given: the bullets without heading and anchor."""
-    return content[content.index("\n- ") + 3 :].strip()
-
-
-def journals(texts: Sequence[str]) -> Iterator[Chunk]:
-    """The chunks of journals that hold the texts, one entry each, in an order mixed by a stride."""
-    order = sorted(range(len(texts)), key=lambda n: (n * 7919) % 10_007)
-    for start in range(0, len(order), A_DAY):
-        day = FIRST_DAY + timedelta(days=start // A_DAY)
-        lines = [f"# {day}", "", "## Session 09:00"]
-        for place, number in enumerate(order[start : start + A_DAY]):
-            lines += [
-                "",
-                f"### {9 + place:02d}:{number % 60:02d}",
-                f"<!-- session:s{start} turn:t{number} transcript:~/.claude/projects/s.jsonl -->",
-                f"- {texts[number]}",
-            ]
-        source = f".memsearch/memory/{day}.md"
-        yield from chunk_document("\n".join(lines) + "\n", source)
-
-
-def fill(
-    store: Store, embedder: Embedder, collection: str, home: Home, texts: Sequence[str]
-) -> Memory:
-    chunks = list(journals(texts))
-    assert len(chunks) == len(texts)
-    bodies = [embedding_text(chunk.content) for chunk in chunks]
-    vectors = embedder.embed_passages(bodies)
-    store.ensure(collection, vectors.shape[1])
-    store.upsert(
-        collection, [row(*pair, embedder.model) for pair in zip(chunks, vectors, strict=True)]
-    )
-    own = direction(add_up(zip(bodies, vectors, strict=True)), embedder.model)
-    return Memory(store, embedder, collection, home, {} if own is None else {collection: own})
-
-
-def write(
-    store: Store, collection: str, chunks: Sequence[Chunk], vectors: Vectors, model: str
-) -> None:
-    pairs = zip(chunks, vectors, strict=True)
-    store.upsert(collection, [row(chunk, vector, model) for chunk, vector in pairs])
-
-
-def row(chunk: Chunk, vector: Vectors, model: str) -> Row:
-    return Row(
-        chunk_hash=chunk_hash(chunk, model),
-        embedding=vector,
-        content=chunk.content,
-        keywords=chunk_keywords(chunk),
-        source=chunk.source,
-        heading=chunk.heading,
-        heading_level=chunk.heading_level,
-        start_line=chunk.start_line,
-        end_line=chunk.end_line,
-        platform=chunk.platform,
-        session=chunk.session,
-        turn=chunk.turn,
-        day=chunk.day,
-        kind=chunk.kind,
-    )
+from memsearch.sinks.types import Embedder, Store
 
 
 @pytest.fixture(scope="module")
@@ -166,73 +54,14 @@ def store(home: Home) -> Iterator[Store]:
         yield opened
 
 
-def load(name: str) -> Any:
-    return json.loads((DATA / name).read_text(encoding="utf-8"))
-
-
-BILINGUAL = load("bilingual.json")
-CODE = load("code.json")
-
-
-def bilingual_others(language: str) -> list[str]:
-    """Notes of three bullets about each of the subjects."""
-    subjects, happenings = BILINGUAL["others"][language].values()
-    return [
-        "\n- ".join(
-            happenings[(first + step) % len(happenings)].format(subject) for step in (0, 3, 7)
-        )
-        for subject, first in product(subjects, range(len(happenings)))
-    ]
-
-
 @pytest.fixture(scope="module")
 def bilingual(store: Store, embedder: Embedder, home: Home) -> Memory:
-    others = [other for language in ("en", "zh") for other in bilingual_others(language)]
-    assert len(set(others)) == 300
-    texts = [note["text"] for note in BILINGUAL["notes"]]
-    return fill(store, embedder, "bilingual", home, texts + others)
-
-
-def code_others(count: int) -> list[str]:
-    """Notes with names, codes and paths of the same kind as those that are asked for."""
-    parts = CODE["others"]
-    names = [
-        f"{verb}{noun}{tail}"
-        for noun, tail, verb in product(parts["nouns"], parts["tails"], parts["verbs"])
-    ]
-    made = []
-    for n in range(count):
-        noun = parts["nouns"][n % len(parts["nouns"])]
-        made.append(
-            parts["happenings"][n % len(parts["happenings"])].format(
-                name=names[n % len(names)],
-                path=parts["paths"][n % len(parts["paths"])].format(noun=noun.lower(), n=n),
-                code=parts["codes"][n % len(parts["codes"])].format(n=1000 + n),
-            )
-        )
-    return made
+    return bilingual_memory(store, embedder, home)
 
 
 @pytest.fixture(scope="module")
 def code(store: Store, embedder: Embedder, home: Home) -> Memory:
-    others = code_others(500)
-    assert len(set(others)) == 500
-    texts = [item["text"] for group in CODE["groups"].values() for item in group]
-    return fill(store, embedder, "code", home, texts + others)
-
-
-def group(entry_language: str, question_language: str) -> list[tuple[str, str]]:
-    """Pairs of a question and the note that answers it."""
-    return [
-        (note[question_language], note["text"])
-        for note in BILINGUAL["notes"]
-        if note["language"] == entry_language
-    ]
-
-
-def hits(found: Iterable[tuple[list[str], str]]) -> int:
-    """How many questions have their note among their results."""
-    return sum(text in results for results, text in found)
+    return code_memory(store, embedder, home)
 
 
 @pytest.mark.parametrize(("entry", "question"), [("en", "zh"), ("zh", "en")])
@@ -274,23 +103,13 @@ def test_what_is_written_exactly_comes_first(code: Memory, name: str) -> None:
         assert found[0] == item["text"], item["question"]
 
 
-GROUPS = [
-    ("bilingual", f"{entry} {question}") for entry in ("en", "zh") for question in ("en", "zh")
-]
-GROUPS += [("code", name) for name in CODE["groups"]]
-
-
 @pytest.mark.parametrize(("memory", "name"), GROUPS)
 def test_both_legs_are_no_worse_than_the_better_one(
     memory: str, name: str, request: pytest.FixtureRequest
 ) -> None:
     """Hit@5, in every group of questions, with one question of slack."""
     filled: Memory = request.getfixturevalue(memory)
-    if memory == "bilingual":
-        entry, question = name.split()
-        pairs = group(entry, question)
-    else:
-        pairs = [(item["question"], item["text"]) for item in CODE["groups"][name]]
+    pairs = pairs_of(memory, name)
     legs = [
         hits((filled.one_leg(leg, asked), text) for asked, text in pairs)
         for leg in ("dense", "keyword")
@@ -309,10 +128,7 @@ def near_equal(store: Store, embedder: Embedder, home: Home) -> Memory:
         chunks += chunk_document(body, f".memsearch/memory/{n}/{day}.md")
     vectors = embedder.embed_passages([embedding_text(chunk.content) for chunk in chunks])
     store.ensure("near_equal", vectors.shape[1])
-    rows = [
-        row(chunk, vector, embedder.model) for chunk, vector in zip(chunks, vectors, strict=True)
-    ]
-    store.upsert("near_equal", rows)
+    write(store, "near_equal", chunks, vectors, embedder.model)
     return Memory(store, embedder, "near_equal", home, {})
 
 
