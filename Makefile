@@ -20,7 +20,7 @@ EDITABLE := $(VENV)/editable
 LISTED := $(VENV)/files
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak test-clients lint types check bench clean FORCE
+.PHONY: help demo test soak fuzz test-clients lint types check bench clean FORCE
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +42,9 @@ soak: $(EDITABLE)  ## Kill and disturb it for minutes, then count (ARGS="--seeds
 	$(BIN)/python -P tests/acceptance/storm.py --turns 200 $(ARGS)
 	$(BIN)/python -P tests/acceptance/storm.py --turns 200 --pace-seconds 0.3 --kill-seconds 4 \
 		--faults all $(ARGS)
+
+fuzz: $(EDITABLE)  ## Fuzz what reads other people's text (FUZZ_SECONDS=1800)
+	FUZZ_SECONDS=$(or $(FUZZ_SECONDS),120) $(BIN)/python -P tests/fuzz/fuzz.py $(ARGS)
 
 lint: $(EDITABLE)  ## Check style and format
 	$(BIN)/ruff check .
