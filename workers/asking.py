@@ -113,6 +113,12 @@ def _here(
     worker = Worker(home, dict(environ), lock, note)
     # No summaries: bringing the index up to date spends nothing on a model.
     worker.work(until, begin=begin, ended=ended, queues=(statedb.QUEUE,))
+    if wait and "failed" not in answer:
+        raise MemsearchError(
+            "the event log could not be read to its end",
+            kind=ErrorClass.DAMAGED,
+            hint="memsearch status says what to do about it",
+        )
     return answer
 
 
