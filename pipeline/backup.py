@@ -28,6 +28,8 @@ EVERY_SECONDS = 1800.0
 SALVAGE_EVENTS = 20_000
 #: Pages that are copied between two looks whether the worker is to end.
 PAGES_A_STEP = 1024
+#: What SQLite says of a file that is broken, as opposed to one that it cannot get at.
+_DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 #: Steps of SQLite's machine between two such looks while a copy is checked.
 STEPS_A_LOOK = 100_000
 
@@ -143,11 +145,13 @@ def check(path: str, stop: threading.Event | None = None) -> None:
             if stop is not None:
                 db.set_progress_handler(stop.is_set, STEPS_A_LOOK)
             found = db.execute("PRAGMA quick_check(1)").fetchone()
-            db.execute("SELECT COUNT(*) FROM events").fetchone()
+            if db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() != (0,):
+                db.execute("SELECT COUNT(*) FROM events").fetchone()
+            # else a file without a table: a first hook was killed before it had written any
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorname", "") or ""
-        if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_INTERRUPT")):
-            return  # nothing is said about the file
+        if not code.startswith(_DAMAGE) and "no such table" not in str(error):
+            return  # nothing is said about the file: it is busy, or cannot be read just now
         raise _damaged(path, str(error)) from error
     if found is not None and found[0] != "ok":
         raise _damaged(path, str(found[0]))

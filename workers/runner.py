@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -90,6 +91,8 @@ class Worker:
         #: Seconds that the log may refuse to be read until the worker gives up; 0: for ever.
         self.patience = 0.0
         self._failing_since: float | None = None
+        #: When the spool is looked at again, by ``time.monotonic``, after a failure.
+        self._spool_again = 0.0
 
     # -- the two ways to run ----------------------------------------------------------------
 
@@ -197,10 +200,10 @@ class Worker:
             engine.budget.settle_killed()
             if begin is not None:
                 begin(engine)
-            taken, bad = recovery.sweep_spool(self.home, log)
+            self._take_spool(engine)
             queued = recovery.refill(log)
             worker_lock.clear_stamp(self.home)
-            self.note("worker_started", pid=os.getpid(), queued=queued, spooled=taken, bad=bad)
+            self.note("worker_started", pid=os.getpid(), queued=queued)
             hueys = {
                 name: queue.make_huey(name, log) for name in (statedb.QUEUE, statedb.SUMMARY_QUEUE)
             }
@@ -220,7 +223,7 @@ class Worker:
                 self._start_service(service)
             self._sweep(engine)
             duties = Duties(engine)
-            duties.verify_index()
+            duties.look()
             self._idle_since = time.monotonic()
             while not self.stopping.is_set() and not engine.damaged.is_set():
                 if self._is_over(engine, until):
@@ -236,7 +239,8 @@ class Worker:
                 service.stop()
             self._stop_consumers(consumers)
             if ended is not None:
-                ended(engine)
+                with contextlib.suppress(MemsearchError):  # a log that is damaged counts nothing
+                    ended(engine)
             engine.close()
             for consumer in consumers:
                 consumer.huey.storage.close()
@@ -318,9 +322,7 @@ class Worker:
                 engine.log.trouble.clear()
                 self._mend_again(engine)
             duties.look()
-            if recovery.spooled(self.home):
-                taken, bad = recovery.sweep_spool(self.home, engine.log)
-                self.note("spool_swept", taken=taken, bad=bad)
+            self._take_spool(engine)
             if time.monotonic() - self._swept >= SWEEP_SECONDS:
                 self._sweep(engine)
                 for consumer in consumers:
@@ -329,7 +331,10 @@ class Worker:
             idle = engine.settings().workers.model_idle_minutes * 60
             unused = time.monotonic() - max(engine.used, engine.asked)
             if idle > 0 and unused > idle and engine.is_idle():
+                from memsearch.recall import rerank as reranker
+
                 engine.let_go()
+                reranker.let_go()
                 engine.used = time.monotonic()
         except MemsearchError as error:
             self._log_failed(engine, error)
@@ -342,6 +347,20 @@ class Worker:
                 traceback=engine.where(error),
             )
             self.stopping.wait(1.0)
+
+    def _take_spool(self, engine: Engine) -> None:
+        """Take the spooled hooks in. A file that cannot be had holds nothing else up."""
+        if not recovery.spooled(self.home) or time.monotonic() < self._spool_again:
+            return
+        try:
+            taken, bad = recovery.sweep_spool(self.home, engine.log)
+        except MemsearchError as error:
+            if error.kind is not ErrorClass.PERMISSION:
+                raise
+            self.note("spool_failed", level="error", error=str(error))
+            self._spool_again = time.monotonic() + SWEEP_SECONDS
+            return
+        self.note("spool_swept", taken=taken, bad=bad)
 
     def _sweep(self, engine: Engine) -> None:
         self._mend(engine)

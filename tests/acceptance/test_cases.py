@@ -262,6 +262,39 @@ def test_a_worker_that_starts_while_the_log_is_held_waits_for_it(world, session)
     world.wait_for(lambda: world.memory.exists() and world.entries() == [turn])
 
 
+def test_a_file_that_cannot_be_taken_out_of_the_spool_holds_nothing_up(world, session):
+    (world.home / "spool" / "0.json").mkdir(parents=True)
+    turn = session.turn("What does a stuck file in the spool hold up?", "Only itself.")
+    world.hook(session.payload(turn=turn))
+    world.start("workers", "--foreground")
+    world.wait_for(lambda: world.memory.exists() and world.entries() == [turn])
+    log = (world.home / "logs" / "worker.log").read_text("utf-8")
+    assert log.count('"spool_failed"') == 1
+
+
+def test_a_first_hook_that_was_killed_too_early_leaves_a_home_that_works(world, session):
+    (world.home / "state.db").touch()
+    turn = session.turn("What is an empty log?", "A new one.")
+    payload = session.payload(turn=turn)
+    (world.home / "spool").mkdir(exist_ok=True)
+    record = {
+        "id": "1" * 32,
+        "at": "2026-03-03T10:00:00.000Z",
+        "data": {
+            "platform": "claude-code",
+            "session": session.id,
+            "path": payload["transcript_path"],
+            "cwd": payload["cwd"],
+            "turn": turn,
+            "event": "Stop",
+        },
+        "message": None,
+    }
+    (world.home / "spool" / "a.json").write_text(json.dumps(record), encoding="utf-8")
+    world.drain()
+    assert world.entries() == [turn]
+
+
 def test_stopping_names_nobody_elses_process(world, session):
     bystander = subprocess.Popen(["sleep", "60"])
     try:
