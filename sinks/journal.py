@@ -170,7 +170,8 @@ def journal_lock(memory_dir: str, lock_dir: str) -> Iterator[None]:
     folder = Path(lock_dir)
     with _errors(str(folder)):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = FileLock(folder / f"journal-{hashlib.sha256(real).hexdigest()[:16]}.lock")
+    name = f"journal-{hashlib.sha256(real).hexdigest()[:16]}.lock"
+    lock = FileLock(folder / name, mode=0o600)
     with _errors(lock.lock_file):
         try:
             lock.acquire(timeout=LOCK_TIMEOUT, poll_interval=LOCK_POLL)

@@ -31,8 +31,20 @@ def status(as_json: bool) -> None:
     else:
         for line in lines(found):
             output.put(line)
+        _show_project_problems()
     if found["state"] == "degraded":
         raise SystemExit(output.DEGRADED)
+
+
+def _show_project_problems() -> None:
+    """What of the current project's own settings file is not taken as it stands, on stderr."""
+    from memsearch.config.project import working_folder
+    from memsearch.config.settings import load_at
+
+    _, loaded = load_at(working_folder(os.environ), os.environ, strict=False)
+    for problem in loaded.problems:
+        if os.path.basename(problem.origin) == ".memsearch.toml":
+            output.note(f"warning: {problem}")
 
 
 def collect() -> dict[str, Any]:

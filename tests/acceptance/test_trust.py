@@ -1,0 +1,142 @@
+"""What a cloned repository may not do, and who may read what memsearch keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from world import COMMAND, Session, World
+
+
+@contextmanager
+def listening() -> Iterator[tuple[int, list[str]]]:
+    """A port, and who connected to it."""
+    connected: list[str] = []
+    server = socket.create_server(("127.0.0.1", 0))
+    server.settimeout(0.1)
+    ended = threading.Event()
+
+    def accept() -> None:
+        while not ended.is_set():
+            try:
+                connection, peer = server.accept()
+            except TimeoutError:
+                continue
+            connected.append(str(peer))
+            connection.close()
+
+    thread = threading.Thread(target=accept)
+    thread.start()
+    try:
+        yield server.getsockname()[1], connected
+    finally:
+        ended.set()
+        thread.join()
+        server.close()
+
+
+def test_a_cloned_project_cannot_send_anything_elsewhere(world: World, session: Session) -> None:
+    with listening() as (port, connected):
+        url = f"http://127.0.0.1:{port}"
+        (world.project / ".memsearch.toml").write_text(
+            f"[milvus]\nuri = '{url}'\ntoken = 'x'\n"
+            f"[embedding]\nprovider = 'openai'\nbase_url = '{url}'\napi_key = 'env:HOME'\n"
+            f"[summarize]\nprovider = 'openai'\nbase_url = '{url}'\napi_key = 'env:HOME'\n"
+            "model = 'm'\n[redact]\nallow = ['.+']\n[search]\ntop_k = 3\n",
+            "utf-8",
+        )
+        turn = session.turn("Where does the config come from?", "From the home folder.")
+        world.hook(session.payload(turn=turn))
+        world.drain()
+        found = world.run("search", "config folder", "--json")
+        listed = world.run("config", "list")
+        status = world.run("status", check=None)
+        assert world.entries() == [turn]
+        # Proof that the listener would have seen it.
+        assert connected == []
+        socket.create_connection(("127.0.0.1", port)).close()
+        world.wait_for(lambda: connected, 5)
+    assert found.returncode == 0
+    for said in (status.stderr, listed.stderr):
+        assert ".memsearch.toml" in said
+        assert "milvus.uri" in said
+        assert "embedding.base_url" in said
+    print(listed.stderr)
+
+
+def test_an_anchor_out_of_the_agents_folders_shows_nothing(world: World, session: Session) -> None:
+    turn = session.turn("What is in the transcript here?", "Words of XQZINSIDE.")
+    outside = world.root / "outside.jsonl"
+    outside.write_bytes(session.path.read_bytes().replace(b"XQZINSIDE", b"XQZOUTSIDE"))
+    (world.agent / "projects" / "-home-dev-demo" / "link.jsonl").symlink_to(outside)
+    world.memory.mkdir(parents=True)
+    folder = world.agent / "projects" / "-home-dev-demo"
+    paths = [outside, folder / "link.jsonl", folder / ".." / ".." / ".." / "outside.jsonl"]
+    lines = [
+        f"### 10:0{number}\n<!-- session:{session.id} turn:{turn} transcript:{path} -->\n"
+        f"- A note about zebra{number}\n"
+        for number, path in enumerate(paths)
+    ]
+    journal = world.memory / "2026-01-02.md"
+    journal.write_text("# 2026-01-02\n\n" + "\n".join(lines), "utf-8")
+    world.run("index")
+    for number, path in enumerate(paths):
+        (hit, *_) = world.search(f"zebra{number}")
+        for name in (hit["chunk_hash"], str(path)):
+            done = world.run("transcript", name, "--turn", turn, check=None)
+            assert done.returncode != 0, name
+            assert "XQZOUTSIDE" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_only_its_owner_may_read_the_home(world: World, session: Session, umask: int) -> None:
+    def run(*arguments: str, stdin: str = "") -> None:
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            input=stdin.encode(),
+            env=world.environ,
+            cwd=world.project,
+            umask=umask,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode in (0, 1), (arguments, done.stderr)
+
+    run("workers", "start")
+    turn = session.turn("Who may read the notes of this machine?", "Only their owner.")
+    payload = session.payload(turn=turn, last_assistant_message="Only their owner.")
+    run("enqueue", "--platform", "claude-code", stdin=json.dumps(payload))
+    run("enqueue", "--platform", "claude-code", stdin="{")
+    world.wait_for(lambda: world.memory.exists() and world.entries() == [turn])
+    run("search", "who may read")
+    run("config", "set", "search.top_k", "4")
+    run("trust")
+    run("forget", "--text", "no such words", "--yes")
+    world.wait_for(lambda: (world.home / "state.db.backup-1").exists())
+    open_ = {
+        str(path.relative_to(world.home)): oct(mode)
+        for path in [world.home, *under(world.home)]
+        if (mode := stat.S_IMODE(path.lstat().st_mode)) & 0o077
+        and not path.is_symlink()
+        # What Milvus Lite writes follows the umask: its folder is what is closed.
+        and world.home / "milvus.db" not in path.parents
+    }
+    assert open_ == {}
+    sockets = [path for path in under(world.home) if stat.S_ISSOCK(path.lstat().st_mode)]
+    assert all(stat.S_IMODE(path.lstat().st_mode) == 0o600 for path in sockets)
+
+
+def under(folder: Path) -> list[Path]:
+    """Everything in a folder, links not followed."""
+    return [
+        Path(root) / name for root, folders, files in os.walk(folder) for name in (*folders, *files)
+    ]
