@@ -191,12 +191,13 @@ def _turn_appended(f: _Fold) -> None:
 def _turn_forgotten(f: _Fold) -> None:
     # A turn that was never captured here is known from now on too.
     d, e = f.data, f.event
+    _, platform, turn = e.stream.split(":", 2)
     f.run(
         "INSERT OR IGNORE INTO turns{s}(stream, platform, turn, session, memory_dir, day, state,"
         " stage, updated, seq) VALUES (?, ?, ?, ?, ?, ?, 'forgotten', 'done', ?, ?)",
         e.stream,
-        d["platform"],
-        d["turn"],
+        platform,
+        turn,
         d.get("session", ""),
         d.get("memory_dir"),
         d.get("day"),
