@@ -22,7 +22,8 @@ from huey.storage import SqliteStorage
 from memsearch.config import statedb
 from memsearch.pipeline.log import EventLog, Transaction, is_missing_table, queue_of
 
-#: Seconds between two looks of an idle consumer thread into its queue.
+#: Seconds between two looks of an idle consumer thread into its queue, when it has one other
+#: beside it. More threads look so much less often each: the queue is looked into as often.
 POLL_SECONDS = 0.1
 
 
@@ -169,12 +170,13 @@ def register(hueys: dict[str, Huey], run: Callable[[str, str], None]) -> None:
 
 def make_consumer(huey: Huey, threads: int) -> QuietConsumer:
     """A consumer with so many threads; it is started and stopped by the worker."""
+    poll = POLL_SECONDS * max(1.0, threads / 2)
     return QuietConsumer(
         huey,
         workers=threads,
         periodic=False,
-        initial_delay=POLL_SECONDS,
-        max_delay=POLL_SECONDS,
+        initial_delay=poll,
+        max_delay=poll,
         backoff=1.0,
         scheduler_interval=1,
         check_worker_health=True,

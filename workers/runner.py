@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at the spool, the budget and the stop flag.
 TICK_SECONDS = 0.2
+#: The same once nothing has run for the second number of seconds.
+IDLE_TICK_SECONDS, IDLE_AFTER_SECONDS = 1.0, 5.0
 #: Seconds between two sweeps for lost streams and changed files.
 SWEEP_SECONDS = 60.0
 #: Seconds that running stages have to end at a shutdown.
@@ -225,13 +227,17 @@ class Worker:
             duties = Duties(engine)
             duties.look()
             self._idle_since = time.monotonic()
+            busy = time.monotonic()
             while not self.stopping.is_set() and not engine.damaged.is_set():
                 if self._is_over(engine, until):
                     break
                 self._tick(engine, consumers, duties)
                 if service is not None and not service.is_alive():
                     self._start_service(service)
-                self.stopping.wait(TICK_SECONDS)
+                now = time.monotonic()
+                busy = now if engine.running() else busy
+                idle = now - busy > IDLE_AFTER_SECONDS
+                self.stopping.wait(IDLE_TICK_SECONDS if idle else TICK_SECONDS)
         finally:
             self.damaged = engine.damaged.is_set()
             engine.stop.set()
