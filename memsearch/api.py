@@ -89,6 +89,7 @@ class MemSearch:
         if collection:
             root = self._resolve(environ).root
             chosen[f"projects.{json.dumps(root, ensure_ascii=False)}.collection"] = collection
+        self._own = bool(chosen)
         if chosen:
             self._home = _instance(self._home, chosen)
             environ["MEMSEARCH_HOME"] = self._home.root
@@ -239,7 +240,15 @@ class MemSearch:
     # -- inside ----------------------------------------------------------------------------
 
     async def _ask(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        return await asyncio.to_thread(answer, operation, request, self._home, self._environ)
+        return await asyncio.to_thread(self._answer, operation, request)
+
+    def _answer(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        found = answer(operation, request, self._home, self._environ)
+        if not self._own:
+            from memsearch.cli.home import start_for_next_time
+
+            start_for_next_time(self._home, self._environ)
+        return found
 
     def _index(self, paths: Sequence[str], *, force: bool = False) -> int:
         from memsearch.workers.asking import ask
