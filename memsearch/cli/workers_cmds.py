@@ -186,7 +186,8 @@ def _wait_for_living(home: Home, wait: bool) -> Counts:
                 pace.goes_on(time.monotonic())
             quiet = 0 if busy or recovery.spooled(home) else quiet + 1
             if not worker_lock.is_held(home):
-                if not quiet and start_worker(home) is None and not worker_lock.is_held(home):
+                started = quiet or start_worker(home, by_hand=False) is not None
+                if not started and not worker_lock.is_held(home):
                     raise MemsearchError(
                         "the worker ended before the work was done",
                         kind=ErrorClass.BUSY,
