@@ -27,6 +27,8 @@ LEG_FACTOR = 3
 #: With two languages the vector leg fetches this many times as much, so that there is as much
 #: of each.
 LANGUAGES_FACTOR = 2
+#: Hits of one language below which they are measured by those of the other.
+SMALL_GROUP = 6
 #: What a digest's score is multiplied by: a month in one text holds every word, and the note
 #: that says it precisely belongs before it.
 DIGEST_WEIGHT = 0.8
@@ -253,7 +255,9 @@ def by_language(hits: Sequence[Hit], limit: int) -> list[Hit]:
     Without its own language a question is as near to the texts of either on average. But the
     model tells texts in the question's language apart better, so that their best ones, right
     or wrong, are still nearer than the right one in another. Each is therefore standardised
-    over the hits of its language (mean 0, deviation 1).
+    over the hits of its language (mean 0, deviation 1). A language with few hits has no
+    distribution of its own: they are as many as the other's texts let through, so they are
+    measured by the other's.
 
     Args:
         hits: Best first.
@@ -267,7 +271,14 @@ def by_language(hits: Sequence[Hit], limit: int) -> list[Hit]:
         group = groups.setdefault(is_chinese(embedding_text(hit.content)), [])
         if len(group) < limit:
             group.append(hit)
-    return best_of([_standardised(group) for group in groups.values()], len(hits))
+    largest = max(groups.values(), key=len, default=[])
+    return best_of(
+        [
+            standardised(group, group if len(group) >= SMALL_GROUP else largest)
+            for group in groups.values()
+        ],
+        len(hits),
+    )
 
 
 def in_another_language(question: str, hits: Iterable[Hit]) -> frozenset[str]:
@@ -280,9 +291,13 @@ def in_another_language(question: str, hits: Iterable[Hit]) -> frozenset[str]:
     )
 
 
-def _standardised(hits: Sequence[Hit]) -> list[Hit]:
-    # Over the best of them alone, so that the order does not depend on how many are asked for.
-    scores = [hit.score for hit in hits[:LEG_MIN]]
+def standardised(hits: Sequence[Hit], among: Sequence[Hit]) -> list[Hit]:
+    """Hits with their standard score among others (or themselves) as score.
+
+    Only the best ``LEG_MIN`` of the others count, so that the order does not depend on how
+    many are asked for.
+    """
+    scores = [hit.score for hit in among[:LEG_MIN]]
     mean = fmean(scores)
     deviation = pstdev(scores, mean)
     if deviation <= FLAT:

@@ -13,11 +13,14 @@ from datetime import date, timedelta
 
 import pytest
 from recall_sets import (
+    BILINGUAL,
     CODE,
     GROUPS,
     Memory,
     bilingual_memory,
+    bilingual_others,
     code_memory,
+    fill,
     group,
     hits,
     pairs_of,
@@ -85,6 +88,21 @@ def test_the_shipped_direction_serves_until_there_is_an_own_one(
     lent = replace(bilingual, directions={bilingual.collection: general})
     pairs = group(entry, question)
     assert hits((lent.search(asked), text) for asked, text in pairs) >= 0.8 * len(pairs)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_few_notes_in_another_language_are_found(
+    store: Store, embedder: Embedder, home: Home, language: str
+) -> None:
+    """Too few for a direction of their own, and for a share of the vector leg."""
+    few = [note for note in BILINGUAL["notes"] if note["language"] != language][:12]
+    texts = [note["text"] for note in few]
+    memory = fill(store, embedder, f"few_{language}", home, texts + bilingual_others(language))
+    general = shipped(embedder.model)
+    assert general is not None
+    assert memory.directions[memory.collection].tolist() == general.tolist()
+    found = hits((memory.search(note[language]), note["text"]) for note in few)
+    assert found >= 0.8 * len(few)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -50,6 +50,13 @@ class TestByLanguage:
         english = [make_hit(f"e{n}", 0.9 - n / 100, f"- note {n} in English") for n in range(9)]
         assert keys(by_language(english, 4)) == ["e0", "e1", "e2", "e3"]
 
+    def test_a_lone_hit_of_a_language_is_measured_by_the_others(self, make_hit: Make) -> None:
+        chinese = [make_hit(f"z{n}", 0.80 - n / 1000, f"- 第{n}条中文笔记") for n in range(9)]
+        first = by_language([make_hit("e", 0.85, "- the only English note"), *chinese], 30)
+        assert (keys(first)[0], first[0].score > 2) == ("e", True)
+        last = by_language([*chinese, make_hit("e", 0.70, "- the only English note")], 30)
+        assert (keys(last)[-1], last[-1].score < -2) == ("e", True)
+
     def test_anchors_are_no_english(self, make_hit: Make) -> None:
         anchor = "<!-- session:abcdef turn:abcdef transcript:~/.claude/projects/x/abcdef.jsonl -->"
         hit = make_hit("z", 0.8, f"### 14:47\n{anchor}\n- 备份脚本超时")
