@@ -153,6 +153,13 @@ class Engine:
         """Whether an error says that the log's own file is damaged."""
         return error.kind is ErrorClass.DAMAGED and error.message.startswith(self.log.path)
 
+    def is_index_damage(self, error: MemsearchError) -> bool:
+        """Whether an error says that the index is damaged, and not the log or the cache."""
+        others = (self.log.path, self.home.embeddings_db)
+        return error.kind is ErrorClass.DAMAGED and not any(
+            each in error.message for each in others
+        )
+
     def running(self) -> list[tuple[str, str]]:
         """The work that threads are at now."""
         with self._guard:
@@ -213,6 +220,11 @@ class Engine:
         if self.stop.is_set():
             # Cut short by the shutdown, or by what the shutdown closed: no fault of its own.
             # The next start takes it up, and counts what a call had set aside.
+            return
+        if self.is_log_damage(error):
+            # No fault of the stream's, and not to be written into a log that is to be replaced.
+            self.note("log_damaged", level="error", stage=stage, error=error.message)
+            self.damaged.set()
             return
         retry = self.settings().retry
         attempt = int(row["attempts"]) + 1

@@ -55,7 +55,7 @@ def verify(engine: Engine) -> int:
     try:
         counts = _counts(engine, {row["collection"] for row in rows})
     except MemsearchError as error:
-        if error.kind is not ErrorClass.DAMAGED:
+        if not engine.is_index_damage(error):
             raise
         return put_aside(engine, error)
     wrong = [

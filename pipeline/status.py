@@ -37,6 +37,7 @@ class Surroundings:
         spooled_seconds: Age of the oldest file in the spool.
         worker_seconds: Since when the worker holds its lock.
         early_deaths: Starts in a row that did not reach their first refill.
+        put_aside: Damaged files that were moved out of the way, and what replaced them works.
     """
 
     worker_pid: int | None
@@ -48,6 +49,7 @@ class Surroundings:
     spooled_seconds: float = 0.0
     worker_seconds: float = 0.0
     early_deaths: int = 0
+    put_aside: tuple[str, ...] = ()
 
 
 def status(log: EventLog, settings: Settings, around: Surroundings, now: float) -> dict[str, Any]:
@@ -106,6 +108,7 @@ def status(log: EventLog, settings: Settings, around: Surroundings, now: float) 
         "budget": budget,
         "documents": _documents(log),
         "spool": {"waiting": around.spooled, "bad": around.bad_spooled},
+        "put_aside": list(around.put_aside),
         "configuration": list(around.problems),
         "summarizers_passed_over": dict(around.passed_over),
         "workers": {"pid": around.worker_pid, "listening": around.listening},

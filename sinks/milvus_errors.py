@@ -102,7 +102,9 @@ def classify(error: BaseException, uri: str) -> MemsearchError:
     decide = _server_class if is_server(uri) else _lite_class
     kinds = [kind for part in _chain(error) if (kind := decide(part)) is not None]
     if not kinds:
-        kind = ErrorClass.BUG
+        # Lite's own server that did not come up in time, on a machine that is busy.
+        started = "fail connecting" not in str(getattr(error, "message", "") or error).lower()
+        kind = ErrorClass.BUG if started else ErrorClass.SERVER
     elif is_server(uri):
         kind = kinds[-1]  # what gRPC said: "Fail connecting" also hides a wrong token
     else:

@@ -13,6 +13,7 @@ from memsearch.cli import output
 from memsearch.cli.home import current_home, open_log
 from memsearch.config import worker_lock
 from memsearch.config.errors import MemsearchError
+from memsearch.config.paths import Home
 
 
 @click.command()
@@ -72,6 +73,7 @@ def collect() -> dict[str, Any]:
         spooled_seconds=max((_age(path) for path in spool), default=0.0),
         worker_seconds=_age(home.worker_lock),
         early_deaths=worker_lock.early_deaths(home),
+        put_aside=_put_aside(home),
         bad_spooled=len(bad_spooled(home)),
         problems=tuple(str(problem) for problem in loaded.problems if problem.severity != "note"),
     )
@@ -93,6 +95,20 @@ def collect() -> dict[str, Any]:
         "workers": {"pid": pid, "listening": around.listening},
         "home": home.root,
     }
+
+
+def _put_aside(home: Home) -> tuple[str, ...]:
+    """The damaged logs and indexes that lie in the home."""
+    try:
+        names = sorted(os.listdir(home.root))
+    except OSError:
+        return ()
+    aside = [
+        name
+        for name in names
+        if ".damaged-" in name and not name.endswith(("-wal", "-shm", ".new"))
+    ]
+    return tuple(os.path.join(home.root, name) for name in aside)
 
 
 def _age(path: str) -> float:
@@ -140,6 +156,8 @@ def lines(found: dict[str, Any]) -> list[str]:
             f"  index: {row['documents']} documents, {row['chunks']} chunks{behind}"
             f"  ({row['project'] or row['collection']})"
         )
+    for path in found.get("put_aside", []):
+        shown.append(f"  damaged, put aside and made anew; delete it when you like: {path}")
     budget = found.get("budget")
     if budget:
         cap = budget["daily_tokens"] or "no cap"

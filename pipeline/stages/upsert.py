@@ -46,7 +46,7 @@ def upsert(engine: Engine, collection: str) -> None:
                 try:
                     _upsert_document(engine, row)
                 except MemsearchError as error:
-                    if error.kind is not ErrorClass.DAMAGED:
+                    if not engine.is_index_damage(error):
                         raise
                     put_aside(engine, error)
                     raise MemsearchError(error.message, kind=ErrorClass.BUSY) from error

@@ -11,7 +11,8 @@ longer than the model's deadline), ``hooks`` (a third of the hooks are killed, a
 ``model`` (errors, garbage and silence), ``held`` (another program holds the database),
 ``tables`` (tables of the queue and projections are emptied or dropped), ``clock`` (it jumps by
 up to a day, both ways), ``resume`` (sessions go on in a new file that repeats their turns),
-``shadows`` (the index and the embedding cache are deleted).
+``shadows`` (the index and the embedding cache are deleted), ``damage`` (the log's file is
+written into, which its last good copy and the transcripts make good again; not among ``all``).
 """
 
 from __future__ import annotations
@@ -266,6 +267,7 @@ class Storm:
             "tables": self._take_table,
             "clock": self._set_clock,
             "shadows": self._take_shadow,
+            "damage": self._damage,
         }
         chosen = [blow for name, blow in sorted(blows.items()) if name in self.faults]
         while chosen and not self._over.wait(chance.uniform(0.5, 3.0)):
@@ -308,6 +310,16 @@ class Storm:
             for path in self.world.home.glob("embeddings.db*"):
                 path.unlink(missing_ok=True)
         self._did("shadows")
+
+    def _damage(self, chance: random.Random) -> None:
+        """Garbage over a page of the log's file that is not its first."""
+        with (self.world.home / "state.db").open("r+b") as file:
+            pages = file.seek(0, os.SEEK_END) // 4096
+            if pages < 20:
+                return
+            file.seek(4096 * chance.randrange(1, pages))
+            file.write(os.urandom(4096))
+        self._did("damages")
 
     def _worker(self) -> int | None:
         try:
@@ -369,7 +381,8 @@ class Storm:
             return 1
 
     def _spooled(self) -> int:
-        return len(list((self.world.home / "spool").rglob("*.json")))
+        # A hidden one is what a killed hook left half written.
+        return len(list((self.world.home / "spool").rglob("[!.]*.json")))
 
     def _count(self) -> None:
         report = self.report
@@ -438,10 +451,10 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--kill-seconds", type=float, default=1.0)
     parser.add_argument("--model-seconds", type=float, default=0.2)
     parser.add_argument("--pace-seconds", type=float, default=0.0)
-    parser.add_argument("--faults", nargs="*", default=[], choices=[*FAULTS, "all"])
+    parser.add_argument("--faults", nargs="*", default=[], choices=[*FAULTS, "damage", "all"])
     parser.add_argument("--keep", action="store_true", help="Leave the homes of unsound storms.")
     options = parser.parse_args(argv)
-    faults = FAULTS if "all" in options.faults else tuple(options.faults)
+    faults = (*options.faults, *(FAULTS if "all" in options.faults else ()))
     from memsearch.sinks.embedders import e5_graph
     from memsearch.sinks.embedders.e5_weights import Weights
 
