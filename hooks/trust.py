@@ -44,7 +44,9 @@ def may_inject(
     ours = {
         row[0]
         for row in db.execute(
-            f"SELECT turn FROM turns WHERE memory_dir = ? AND state = 'done' AND turn IN ({marks})",
+            # Open as well: an entry stands in its file a moment before the log says so.
+            "SELECT turn FROM turns WHERE memory_dir = ? AND state IN ('open', 'done')"
+            f" AND turn IN ({marks})",
             (memory_dir, *turns),
         ).fetchall()
     }

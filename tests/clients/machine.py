@@ -50,6 +50,10 @@ class Machine:
         subprocess.run([*git, "commit", "-qm", "start"], cwd=self.project, check=True)
         self.home.mkdir(mode=0o700)
         (self.home / "models").symlink_to(self.models)
+        # In the file, since an agent hands few variables to what it starts.
+        config = self.home / "config.toml"
+        config.write_text("[workers]\nautostart = false\n", encoding="utf-8")
+        config.chmod(0o600)
         self.settings: dict[str, str] = {}
 
     @property
@@ -63,7 +67,6 @@ class Machine:
             "TZ": "UTC",
             "NO_COLOR": "1",
             "MEMSEARCH_SUMMARIZE__PROVIDER": "extractive",
-            "MEMSEARCH_WORKERS__AUTOSTART": "false",
         }
         # Where the package is run from without being installed.
         if "PYTHONPATH" in os.environ:
@@ -146,6 +149,14 @@ class Machine:
             dict(pair.split(":", 1) for pair in found.split())
             for found in re.findall(r"<!-- (session:.*?) -->", self.journal())
         ]
+
+    def assert_recalled(self, text: str) -> None:
+        """A model was given a text as the answer of a search, and not unasked."""
+        marks = ("Found in the memory of earlier sessions", text)
+        asked = self.model.requests
+        if not any(all(mark in request.text for mark in marks) for request in asked):
+            shown = [request.text[-3_000:] for request in asked]
+            raise AssertionError(f"{text!r} is in none of {len(asked)} requests: {shown}")
 
     def note(self, day: str, platform_key: str, text: str) -> None:
         """An entry that another agent made, with its anchor."""

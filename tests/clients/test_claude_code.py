@@ -67,7 +67,7 @@ def test_two_turns_a_new_session_recall_and_out_again(claude: Machine) -> None:
     launcher = claude.home / "agents" / "memsearch.sh"
     claude.model.clear()
     recall(claude, "memory-recall", launcher, "mail queue 堆")
-    assert "The mail queue is a heap" in claude.model.everything()
+    claude.assert_recalled("The mail queue is a heap")
     assert "requires approval" not in claude.model.everything()
 
     # A command that is more than ours is asked about, which -p answers with no.
@@ -109,5 +109,5 @@ def test_the_plugin_of_the_repository(claude: Machine) -> None:
         checkout / "hooks" / "assets" / "memsearch.sh",
         "为什么 Rust",
     )
-    assert "数据竞争" in claude.model.everything()
+    claude.assert_recalled("数据竞争")
     assert "requires approval" not in claude.model.everything()

@@ -69,7 +69,7 @@ def test_two_turns_a_new_session_recall_and_out_again(codex: Machine) -> None:
         codex.model.clear()
         call = 'memory_search {"query": "mail queue 堆"}'
         say(codex, f"[[CALL: {call}]]", "-s", sandbox)
-        assert "The mail queue is a heap" in codex.model.everything(), sandbox
+        codex.assert_recalled("The mail queue is a heap")
 
     # Its sandbox refuses the socket and the index: the Markdown is read instead, whether or
     # not workers run.
@@ -79,7 +79,7 @@ def test_two_turns_a_new_session_recall_and_out_again(codex: Machine) -> None:
         for sandbox in ("read-only", "workspace-write"):
             codex.model.clear()
             say(codex, f"[[SH: {script} search 'mail queue 堆' --top-k 3]]", "-s", sandbox)
-            assert "The mail queue is a heap" in codex.model.requests[-1].text, sandbox
+            codex.assert_recalled("The mail queue is a heap")
     codex.memsearch("workers", "stop")
 
     (found, *_) = codex.search("缓存 LMDB")
@@ -106,4 +106,4 @@ def test_the_plugin_of_the_repository(codex: Machine) -> None:
 
     codex.model.clear()
     say(codex, '[[CALL: memory_search {"query": "数据竞争"}]]', "-s", "read-only")
-    assert "因为要避免数据竞争" in codex.model.requests[-1].text
+    codex.assert_recalled("因为要避免数据竞争")

@@ -60,8 +60,10 @@ def test_two_turns_a_new_session_recall_and_out_again(openclaw: Machine) -> None
 
     openclaw.note("2026-03-05", "rollout:~/.codex/sessions/x.jsonl", "The mail queue is a heap 堆")
     openclaw.model.clear()
-    say(openclaw, '[[CALL: memory_search {"query": "mail queue 堆", "top_k": 3}]]', "two")
-    assert "The mail queue is a heap" in openclaw.model.everything()
+    # OpenClaw keeps most tools behind a search of its own, and calls them by name.
+    arguments = '{"id": "memory_search", "args": {"query": "mail queue 堆", "top_k": 3}}'
+    say(openclaw, f"[[CALL: tool_call {arguments}]]", "two")
+    openclaw.assert_recalled("The mail queue is a heap")
 
     (found, *_) = openclaw.search("缓存 LMDB")
     shown = openclaw.memsearch("transcript", found["chunk_hash"]).stdout

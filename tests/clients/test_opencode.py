@@ -57,7 +57,7 @@ def test_two_turns_a_new_session_recall_and_out_again(opencode: Machine) -> None
     opencode.note("2026-03-05", "rollout:~/.codex/sessions/x.jsonl", "The mail queue is a heap 堆")
     opencode.model.clear()
     say(opencode, '[[CALL: memory_search {"query": "mail queue 堆", "top_k": 3}]]')
-    assert "The mail queue is a heap" in opencode.model.everything()
+    opencode.assert_recalled("The mail queue is a heap")
 
     (found, *_) = opencode.search("缓存 LMDB")
     shown = opencode.memsearch("transcript", found["chunk_hash"]).stdout

@@ -140,7 +140,7 @@ def test_notes_of_a_cloned_repository_are_not_and_that_is_said_once(machine):
     assert set(said) == {"systemMessage"}
     assert "memsearch trust" in said["systemMessage"]
     assert machine.context() == {}
-    machine.log(machine.turn("open"))
+    machine.log(machine.turn("forgotten"))
     assert machine.context() == {}
 
 
