@@ -45,7 +45,9 @@ FORWARDED = (
     "OPENCLAW_HOME",
     "OPENCLAW_STATE_DIR",
 )
-#: Seconds that a first search may take: it loads a model.
+#: Seconds that the server may take to start (Codex's own ten are few on a busy machine), and
+#: a first search, which loads a model.
+START_SECONDS = 60
 TOOL_SECONDS = 120
 
 
@@ -92,6 +94,7 @@ def _server(path: str, place: Place) -> Edit:
         "command": place.launcher,
         "args": ["mcp"],
         "env_vars": list(FORWARDED),
+        "startup_timeout_sec": START_SECONDS,
         "tool_timeout_sec": TOOL_SECONDS,
     }
 
