@@ -145,27 +145,45 @@ def print_done() -> None:
 
 def parse_arguments(argv: list[str]) -> tuple[str, str, bool]:
     """``(platform, event, strict)`` of the command line."""
-    values = {"--platform": "", "--event": ""}
-    strict = False
-    rest = list(argv)
-    while rest:
-        word = rest.pop(0)
-        name, equals, value = word.partition("=")
-        if word == "--strict":
-            strict = True
-        elif name in values:
-            if not equals:
-                if not rest:
-                    raise MalformedError(f"{name} needs a value; see memsearch enqueue --help")
-                value = rest.pop(0)
-            values[name] = value
-        else:
-            raise MalformedError(f"unknown argument {word!r}; see memsearch enqueue --help")
+    values, strict = read_options(argv, ("--platform", "--event"), "--strict")
     if values["--platform"] not in PLATFORMS:
         raise MalformedError(
             "--platform {!r} is not one of {}".format(values["--platform"], ", ".join(PLATFORMS))
         )
     return values["--platform"], values["--event"], strict
+
+
+def read_options(argv: list[str], names: tuple[str, ...], flag: str) -> tuple[dict[str, str], bool]:
+    """A hook's command line, without ``argparse``, which costs an import.
+
+    Args:
+        argv: The arguments after the command.
+        names: Options that take a value, as ``--name value`` or ``--name=value``.
+        flag: The one option that takes none.
+
+    Returns:
+        The values by option, empty where not given, and whether the flag was given.
+
+    Raises:
+        MalformedError: It is not understood; the message says why.
+    """
+    values = dict.fromkeys(names, "")
+    given = False
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word == flag:
+            given = True
+        elif name in values:
+            if not equals:
+                if not rest:
+                    raise MalformedError(f"{name} needs a value; --help says more")
+                value = rest.pop(0)
+            values[name] = value
+        else:
+            raise MalformedError(f"unknown argument {word!r}; --help says more")
+    return values, given
 
 
 def read_object(fd: int) -> dict[str, object]:

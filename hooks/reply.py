@@ -46,22 +46,8 @@ def parse_arguments(argv: list[str]) -> Options:
     Raises:
         MalformedError: It is not understood; the message says why.
     """
-    values = {"--platform": "", "--format": "", "--event": ""}
-    also = False
-    rest = list(argv)
-    while rest:
-        word = rest.pop(0)
-        name, equals, value = word.partition("=")
-        if word == "--enqueue":
-            also = True
-        elif name in values:
-            if not equals:
-                if not rest:
-                    raise MalformedError(f"{name} needs a value")
-                value = rest.pop(0)
-            values[name] = value
-        else:
-            raise MalformedError(f"unknown argument {word!r}")
+    names = ("--platform", "--format", "--event")
+    values, also = enqueue.read_options(argv, names, "--enqueue")
     platform, format_ = values["--platform"], values["--format"]
     if platform and platform not in enqueue.PLATFORMS:
         raise MalformedError(
