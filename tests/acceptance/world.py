@@ -159,9 +159,19 @@ class World:
     def wait_for(self, done: Any, seconds: float = 60.0) -> None:
         """Wait until something is so."""
         deadline = time.monotonic() + seconds
-        while not done():
+        while not self._is_so(done):
             assert time.monotonic() < deadline, "it did not come about"
             time.sleep(0.05)
+
+    @staticmethod
+    def _is_so(done: Any) -> bool:
+        """Whether it is; a database whose tables are not made yet says nothing is so."""
+        try:
+            return bool(done())
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):
+                return False
+            raise
 
 
 class Session:
