@@ -35,8 +35,9 @@ STDIN_BOUND_SECONDS = 30.0
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 #: Characters of a pointer (an id, a path) that are believed at the most.
 MAX_POINTER_CHARS = 4096
-#: Characters of the agent's last message that are kept; a turn keeps no more of one text.
-MAX_MESSAGE_CHARS = 40_000
+#: Characters of the agent's last message that are kept: a turn keeps 40,000 of one text, and the
+#: rest shows the capture stage whether a secret lies across that cut.
+MAX_MESSAGE_CHARS = 42_000
 
 PLATFORMS = ("claude-code", "codex", "openclaw", "opencode")
 

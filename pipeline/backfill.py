@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsearch.config.errors import MemsearchError
 from memsearch.pipeline.events import Event, EventType, turn_stream
+from memsearch.pipeline.redact import reading as redacted_reading
 from memsearch.pipeline.stages.capture import (
     CAPTURE_OFF,
     EXCLUDED,
@@ -188,9 +189,10 @@ class Backfill:
         )
         start = 0
         while True:
-            reading = source.read(
-                pointer, start=start, not_before=self._wanted.since, is_ours=is_ours
-            )
+            with redacted_reading(self._engine.settings().redact):
+                reading = source.read(
+                    pointer, start=start, not_before=self._wanted.since, is_ours=is_ours
+                )
             counts.foreign += reading.foreign
             counts.unknown.update(reading.unknown)
             for turn in reading.turns:

@@ -130,9 +130,6 @@ class Budget:
             rows = tx.rows("SELECT * FROM reservations")
             for row in rows:
                 settle(tx, row["stream"])
-                turn = tx.row("SELECT * FROM turns WHERE stream = ?", (row["stream"],))
-                if turn is None or turn["state"] != "open":
-                    continue
                 usage = {
                     "day": row["day"],
                     "project": row["project"],
@@ -140,6 +137,18 @@ class Budget:
                     "tokens_in": row["tokens"],
                     "estimated": True,
                 }
+                if row["stream"].startswith("compact:"):
+                    tx.append(
+                        Event(
+                            row["stream"],
+                            EventType.COMPACT_FAILED,
+                            {"error_class": ErrorClass.INTERRUPTED.value, "usage": usage},
+                        )
+                    )
+                    continue
+                turn = tx.row("SELECT * FROM turns WHERE stream = ?", (row["stream"],))
+                if turn is None or turn["state"] != "open":
+                    continue
                 tx.append(
                     Event(
                         row["stream"],

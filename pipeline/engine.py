@@ -21,6 +21,7 @@ from memsearch.pipeline.budget import Budget, settle
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.log import EventLog, Transaction, is_missing_table
 from memsearch.pipeline.projections import table_of
+from memsearch.pipeline.redact import excerpt
 from memsearch.pipeline.retry import decide
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from memsearch.sinks.cache import EmbeddingCache
     from memsearch.sinks.types import Embedder, Store
 
+#: Characters that are kept of the words of a failure.
+MAX_ERROR_CHARS = 4_000
 #: Seconds between two looks at the configuration files.
 CONFIG_SECONDS = 1.0
 
@@ -422,7 +425,8 @@ def record_failure(
             "provider": error.provider or stage,
             "tokens_in": error.tokens,
         }
-    text = str(error)
+    # What failed may quote what it failed on.
+    text = excerpt(str(error), MAX_ERROR_CHARS)
     stream = str(row["stream"])
     settle(tx, stream)
     tx.append(Event(stream, EventType.STAGE_FAILED, data, body=text))

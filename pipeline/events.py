@@ -30,6 +30,9 @@ class EventType(enum.StrEnum):
     REPLAYED = "Replayed"
     DISCARDED = "Discarded"
     BUDGET_PAUSED = "BudgetPaused"
+    DIGEST_SUMMARIZED = "DigestSummarized"
+    COMPACTED = "Compacted"
+    COMPACT_FAILED = "CompactFailed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,8 @@ class Event:
     """One fact.
 
     Attributes:
-        stream: What it is about: ``hook:<id>``, ``turn:<platform>:<id>`` or
-            ``doc:<collection>/<source>``.
+        stream: What it is about: ``hook:<id>``, ``turn:<platform>:<id>``,
+            ``doc:<collection>/<source>`` or ``compact:<collection>``.
         type: What happened.
         data: JSON-able facts, without any text of a conversation.
         body: The text that belongs to it, kept in ``payloads`` so that it can be dropped.
@@ -63,6 +66,11 @@ def turn_stream(platform: str, turn: str) -> str:
 def document_stream(collection: str, source: str) -> str:
     """The stream of a document: the same file in two collections is two documents."""
     return f"doc:{collection}/{source}"
+
+
+def compact_stream(collection: str) -> str:
+    """The stream of a project's compactions."""
+    return f"compact:{collection}"
 
 
 def session_key(platform: str, session: str) -> str:

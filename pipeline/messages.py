@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from memsearch.config import statedb
 from memsearch.config.errors import MemsearchError
-from memsearch.pipeline.redact import RedactSettings, redact_text
+from memsearch.pipeline.redact import RedactSettings, reading, redact_text
+from memsearch.sources.base import MAX_TEXT_CHARS
+from memsearch.sources.bounds import beginning
 from memsearch.sources.cleaning import clean
 
 if TYPE_CHECKING:
@@ -37,12 +39,18 @@ def take(log: EventLog, hook: str, settings: RedactSettings) -> str | None:
     if raw is None:
         return log.payload(hook)
     try:
-        kept = redact_text(clean(str(raw)), settings)
+        kept = _kept(str(raw), settings)
     except MemsearchError:
         _replace(log, hook, "")
         raise
     _replace(log, hook, kept)
     return kept or None
+
+
+def _kept(raw: str, settings: RedactSettings) -> str:
+    """A message as a turn may hold it. The hook's own cut may have torn a secret."""
+    with reading(settings):
+        return redact_text(beginning(clean(raw), MAX_TEXT_CHARS), settings)
 
 
 def _replace(log: EventLog, hook: str, kept: str) -> None:

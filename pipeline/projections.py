@@ -318,6 +318,18 @@ def _budget_paused(f: _Fold) -> None:
     f.set(due=f.data.get("due"), error=None, error_class="budget")
 
 
+def _digest_summarized(f: _Fold) -> None:
+    f.spend()
+
+
+def _compacted(f: _Fold) -> None:
+    f.succeeded("compact")
+
+
+def _compact_failed(f: _Fold) -> None:
+    f.spend()
+
+
 _FOLDS: dict[EventType, Callable[[_Fold], None]] = {
     EventType.HOOK_RECEIVED: _hook_received,
     EventType.HOOK_CAPTURED: _hook_captured,
@@ -336,4 +348,7 @@ _FOLDS: dict[EventType, Callable[[_Fold], None]] = {
     EventType.REPLAYED: _replayed,
     EventType.DISCARDED: _discarded,
     EventType.BUDGET_PAUSED: _budget_paused,
+    EventType.DIGEST_SUMMARIZED: _digest_summarized,
+    EventType.COMPACTED: _compacted,
+    EventType.COMPACT_FAILED: _compact_failed,
 }

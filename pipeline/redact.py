@@ -13,6 +13,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,6 +22,7 @@ from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.pipeline import secrets_rules as rules
 from memsearch.pipeline import secrets_values as values
 from memsearch.sources.base import Turn
+from memsearch.sources.bounds import beginning, redacting
 
 #: Own patterns are run on pieces of lines of this many characters, so that one that is
 #: merely slow stays bearable.
@@ -94,6 +96,27 @@ def redact_text(text: str, settings: RedactSettings) -> str:
         MemsearchError: as for ``redact_turn``.
     """
     return redact(text, own_rules(tuple(settings.patterns), tuple(settings.allow))).text
+
+
+def reading(settings: RedactSettings | None = None) -> AbstractContextManager[None]:
+    """While it lasts, what a source reads is cut so that no part of a secret is left.
+
+    Args:
+        settings: ``settings.redact``; None: the built-in rules alone.
+
+    Raises:
+        MemsearchError: as for ``redact_turn``.
+    """
+    own = None
+    if settings is not None:
+        own = own_rules(tuple(settings.patterns), tuple(settings.allow))
+    return redacting(lambda text: redact(text, own).text)
+
+
+def excerpt(text: str, limit: int) -> str:
+    """The first ``limit`` characters of a text without secrets, also where one lies across."""
+    with reading():
+        return redact(beginning(text, limit)).text[:limit]
 
 
 def redact_turn(turn: Turn, settings: RedactSettings | None = None) -> tuple[Turn, dict[str, int]]:

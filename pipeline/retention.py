@@ -9,7 +9,8 @@ from memsearch.pipeline.log import EventLog
 BATCH = 500
 
 #: Texts that nothing will read any more: of turns and hooks at their end since before a
-#: moment, and of failures of documents that are indexed. A dead letter keeps its text.
+#: moment, of failures of documents that are indexed, and of compactions that nobody went on
+#: with. A dead letter keeps its text.
 _DROPPABLE = """
     SELECT p.event_id FROM payloads AS p JOIN events AS e ON e.id = p.event_id
     LEFT JOIN turns AS t ON t.stream = e.stream
@@ -18,7 +19,8 @@ _DROPPABLE = """
     WHERE p.event_id > ?3 AND e.at < ?1 AND (
         (t.state NOT IN ('open', 'dead') AND t.updated < ?1)
         OR (h.state NOT IN ('open', 'dead') AND h.updated < ?1)
-        OR (d.state NOT IN ('open', 'dead') AND d.updated < ?1))
+        OR (d.state NOT IN ('open', 'dead') AND d.updated < ?1)
+        OR e.stream LIKE 'compact:%')
     ORDER BY p.event_id LIMIT ?2
 """
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from memsearch.sources.base import Turn
+
+if TYPE_CHECKING:
+    from memsearch.pipeline.summarizers.prompt import Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +49,28 @@ class Summarizer(Protocol):
 
         Raises:
             MemsearchError: with the class of the failure, and the tokens it cost.
+        """
+        ...
+
+    def cost_of(self, asked: Prompt) -> int:
+        """As ``estimate``, for any prompt of ours."""
+        ...
+
+    def answer_to(
+        self, asked: Prompt, *, most: int, timeout: float, stop: threading.Event
+    ) -> Summary | None:
+        """The notes that any prompt of ours asks for.
+
+        Args:
+            asked: The prompt, for bullets.
+            most: How many of them are taken.
+            timeout: As for ``summarize``.
+            stop: As for ``summarize``.
+
+        Returns:
+            None where no model is asked (``extractive``).
+
+        Raises:
+            MemsearchError: as ``summarize``.
         """
         ...

@@ -45,7 +45,9 @@ class _Kept:
     fused: Fused
     body: str
     digest: str
+    # Made when they are first compared, and once: a question has some thousand pairs.
     shingles: frozenset[str] | None = None
+    numbers: list[str] | None = None
     copies: int = 0
 
 
@@ -100,7 +102,10 @@ def _same(one: _Kept, other: _Kept) -> bool:
     shorter, longer = sorted((len(one.body), len(other.body)))
     if longer > shorter * MAX_LENGTH_RATIO:
         return False
-    if _NUMBERED.findall(one.body) != _NUMBERED.findall(other.body):
+    for item in (one, other):
+        if item.numbers is None:
+            item.numbers = _NUMBERED.findall(item.body)
+    if one.numbers != other.numbers:
         return False
     for item in (one, other):
         if item.shingles is None:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from memsearch.config.errors import MemsearchError
 from memsearch.recall import freshness, scan
-from memsearch.recall.filters import matches
 from memsearch.recall.freshness import Unindexed
 from memsearch.recall.legs import Scope
 from memsearch.recall.logview import LogView
 from memsearch.recall.scan import ChunkLimits
 from memsearch.sinks.bm25 import Bm25Index
 from memsearch.sinks.chunker import embedding_text
+from memsearch.sinks.filters import matches
 from memsearch.sinks.ids import content_hash
 from memsearch.sinks.language import add_up, direction
 from memsearch.sinks.types import Filters, Hit, Vectors

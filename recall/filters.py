@@ -8,8 +8,8 @@ from datetime import date
 from typing import cast, get_args
 
 from memsearch.config.errors import ErrorClass, MemsearchError
-from memsearch.recall.dates import day_number, parse_day
-from memsearch.sinks.types import Chunk, Filters, Hit, Kind
+from memsearch.recall.dates import parse_day
+from memsearch.sinks.types import Filters, Kind
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -83,29 +83,6 @@ def stored_prefix(prefix: str, base: str) -> str:
     prefix = os.path.join(os.path.realpath(folder), last)
     inside = base.rstrip("/") + "/"
     return prefix[len(inside) :] if prefix.startswith(inside) else prefix
-
-
-def matches(item: Chunk | Hit, filters: Filters) -> bool:
-    """Whether a chunk that is not in the index meets the conditions that the legs apply."""
-    if item.kind not in filters.kinds:
-        return False
-    if filters.platform and item.platform != filters.platform:
-        return False
-    if filters.session and item.session != filters.session:
-        return False
-    if not item.source.startswith(filters.source_prefix):
-        return False
-    return not (filters.since or filters.until) or day_is_in(item.day, filters)
-
-
-def day_is_in(day: int, filters: Filters) -> bool:
-    """Whether a day of the index (yyyymmdd; 0 for a text without one) is in a range.
-
-    A text without a day is in none.
-    """
-    first = day_number(filters.since) if filters.since else 1
-    last = day_number(filters.until) if filters.until else 99_999_999
-    return first <= day <= last
 
 
 def day_in(day: date, filters: Filters) -> bool:

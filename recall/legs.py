@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from statistics import fmean, pstdev
 from typing import Protocol
@@ -126,8 +126,6 @@ class Ranker:
         self._texts = texts
         self._directions = directions or {}
         self._unplaced = unplaced
-        # Ids of the documents that were read directly, as the index holds them.
-        self._held: set[str] | None = None
         # Content hashes of those documents as they are now.
         self._current = {
             (document.project.collection, document.source): {
@@ -143,8 +141,13 @@ class Ranker:
             index: What is searched; None when only ``texts`` are.
             filters: What the search is narrowed to, inside both legs.
         """
+        # Workers may be writing. A chunk that came into the index behind the legs, or went
+        # before them, is one that they could not return: it was there both times, or not.
+        held = self._held(index)
         dense, keyword = self._legs(index, filters) if index is not None else (None, None)
-        fresh = self._fresh(index, [*(dense or ()), *(keyword or ())])
+        if held:
+            held &= self._held(index)
+        fresh = self._fresh(held, [*(dense or ()), *(keyword or ())])
         merged = scan.merge(self._asked.terms, fresh, keyword or (), filters)
         if merged:
             keyword = merged
@@ -218,15 +221,17 @@ class Ranker:
             kept.append(hit)
         return kept
 
-    def _fresh(self, index: Index | None, found: Iterable[Hit]) -> list[Hit]:
+    def _held(self, index: Index | None) -> set[str]:
+        """Ids of the documents that were read directly, as the index holds them now."""
+        held: set[str] = set()
+        if index is not None:
+            for document in list(self._texts.chunks)[:MAX_ID_LOOKUPS]:
+                held |= index.ids(document.project.collection, document.source)
+        return held
+
+    def _fresh(self, held: Set[str], found: Sequence[Hit]) -> list[Hit]:
         """The chunks that were read directly and that the index does not hold."""
-        if self._held is None:
-            self._held = set()
-            for document in list(self._texts.chunks)[:MAX_ID_LOOKUPS] if index else ():
-                assert index is not None
-                self._held |= index.ids(document.project.collection, document.source)
-        found = list(found)
-        known = {hit.chunk_hash for hit in found} | self._held
+        known = {hit.chunk_hash for hit in found} | held
         texts = {
             (self.project_of[hit.chunk_hash].collection, hit.source, hit.content) for hit in found
         }

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memsearch.config.errors import MemsearchError
-from memsearch.recall.filters import matches
 from memsearch.recall.freshness import Unindexed
 from memsearch.sinks.bm25 import Bm25Index
 from memsearch.sinks.chunker import chunk_document
 from memsearch.sinks.documents import read_document
+from memsearch.sinks.filters import matches
 from memsearch.sinks.ids import chunk_hash
 from memsearch.sinks.keywords import keywords
 from memsearch.sinks.types import Chunk, Filters, Hit

@@ -14,7 +14,7 @@ from memsearch.recall import freshness, scan
 from memsearch.recall.dates import day_text, local_today
 from memsearch.recall.dedupe import Folded, fold
 from memsearch.recall.direct import DirectIndex
-from memsearch.recall.filters import day_is_in, make_filters
+from memsearch.recall.filters import make_filters
 from memsearch.recall.fusion import Fused
 from memsearch.recall.language import directions
 from memsearch.recall.legs import Asked, Index, Ranker, Scope
@@ -29,6 +29,7 @@ from memsearch.recall.requests import (
 from memsearch.recall.scan import ChunkLimits, Scan
 from memsearch.recall.scope import Setting, memory_of, setting_of
 from memsearch.recall.timewords import Named, named_time
+from memsearch.sinks.filters import day_is_in
 from memsearch.sinks.keywords import identifiers, query_keywords
 from memsearch.sinks.types import Embedder, Filters, Store, Vectors
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import untilde, user_home
+from memsearch.pipeline.redact import reading, redact_turn
 from memsearch.recall import logview
 from memsearch.recall.expand import expand, is_id
 from memsearch.recall.requests import MAX_CONTEXT, number_of, text_of
@@ -55,7 +56,11 @@ def answer_transcript(request: Mapping[str, Any], access: Access) -> dict[str, A
         turn=text_of(request, "turn"),
     )
     source = get(place.platform)
-    turns = source.conversation(place.path, place.session, place.turn or None, context=context)
+    # What was said to one agent may be shown to another one, and to its provider.
+    secrets = where.settings.redact
+    with reading(secrets):
+        found = source.conversation(place.path, place.session, place.turn or None, context=context)
+    turns = [redact_turn(turn, secrets)[0] for turn in found]
     asked = place.turn or None
     if not turns:
         what = f"turn {place.turn}" if place.turn else "any turn"

@@ -1,9 +1,15 @@
-"""Keeping texts within their bounds, and saying what was left out."""
+"""Keeping texts within their bounds, and saying what was left out.
+
+A cut may go through a secret, or between a secret and the name that tells it. What is left of
+it would be found by nobody, so the secrets near a cut are taken out before it is made.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 #: A tool's input other than a command is kept to this many characters.
@@ -16,6 +22,27 @@ MAX_ENTRIES = 40
 _SHORT = 200
 #: How deep a tool's input is followed.
 MAX_DEPTH = 6
+#: Characters on the far side of a cut that are looked at for the rest of a secret.
+EDGE_CHARS = 2_000
+#: Stands where a reader of lines had to cut a string: what came behind it was never seen.
+TORN = "\0[torn]\0"
+
+#: Takes the secrets out of a text; it is the pipeline's, and given by ``redacting``.
+_redactor: ContextVar[Callable[[str], str] | None] = ContextVar("redactor", default=None)
+
+
+@contextmanager
+def redacting(redact: Callable[[str], str]) -> Iterator[None]:
+    """While it lasts, texts of this thread are cut so that no part of a secret is left.
+
+    Args:
+        redact: Takes the secrets out of a text. It is called with what lies around a cut.
+    """
+    token = _redactor.set(redact)
+    try:
+        yield
+    finally:
+        _redactor.reset(token)
 
 
 def well_formed(text: str) -> str:
@@ -29,25 +56,106 @@ def well_formed(text: str) -> str:
     return text
 
 
-def trim(text: str, limit: int, *, left_out: int = 0) -> tuple[str, int]:
+def trim(text: str, limit: int, *, left_out: int = 0, before: str = "") -> tuple[str, int]:
     """A text cut in its middle, with a mark there.
 
     Args:
         text: Any text.
         limit: Characters that the result has at most.
         left_out: Characters that are missing at the end of the text already.
+        before: What stands before the text, where that tells what it is.
 
     Returns:
         The text, and how many characters are missing in it.
     """
-    if len(text) <= limit:
-        return text, left_out
-    if limit < _SHORT:
-        return text[: limit - 1] + "…", len(text) - limit + 1 + left_out
-    room = limit - len(_mark(len(text) + left_out))
-    tail = room // 3
-    missing = len(text) - room + left_out
-    return text[: room - tail] + _mark(missing) + text[len(text) - tail :], missing
+    return Clipped(text, limit, before=before).finish(left_out)
+
+
+def beginning(text: str, limit: int) -> str:
+    """The first ``limit`` characters of a text, or less where a secret lies across the cut."""
+    text = _whole(text)
+    return text if len(text) <= limit else _start(text[: limit + EDGE_CHARS], limit, "")
+
+
+class Clipped:
+    """A text of which no more is held than the cut of ``trim`` needs. It is made by ``finish``.
+
+    A turn may have a hundred thousand outputs, of which a hundred are kept: only those are
+    looked through for secrets.
+
+    Args:
+        text: Any text.
+        limit: Characters that the result has at most.
+        before: As in ``trim``.
+    """
+
+    __slots__ = ("_before", "_end", "_limit", "_start", "length")
+
+    def __init__(self, text: str, limit: int, *, before: str = "") -> None:
+        text = _whole(text)
+        #: Characters of the text.
+        self.length = len(text)
+        self._limit = limit
+        self._before = before
+        held = limit + EDGE_CHARS
+        self._start = text if self.length <= limit else text[:held]
+        self._end = "" if self.length <= limit else text[-held:]
+
+    def __len__(self) -> int:
+        """Characters that the result has at most."""
+        return min(self.length, self._limit)
+
+    @property
+    def text(self) -> str:
+        """The text, as far as it is known without looking for secrets: whole, or its start."""
+        return self._start
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is to be left out."""
+        return self.length <= self._limit
+
+    def finish(self, left_out: int = 0) -> tuple[str, int]:
+        """The text within its limit, and how many characters are missing in it."""
+        if self.is_whole:
+            return self._start, left_out
+        if self._limit < _SHORT:
+            kept = _start(self._start, self._limit - 1, self._before)
+            return kept + "…", self.length - len(kept) + left_out
+        room = self._limit - len(_mark(self.length + left_out))
+        tail = room // 3
+        first = _start(self._start, room - tail, self._before)
+        last = _stop(self._end, tail)
+        missing = self.length - len(first) - len(last) + left_out
+        return first + _mark(missing) + last, missing
+
+
+def _start(window: str, keep: int, before: str) -> str:
+    """The first ``keep`` characters of a window whose end may have torn a secret."""
+    redact = _redactor.get()
+    clean = redact(before + window) if redact else before + window
+    if clean == before + window:
+        return window[:keep]
+    clean = clean.removeprefix(before)
+    return clean[: max(0, min(keep, len(clean) - (len(window) - keep)))]
+
+
+def _stop(window: str, keep: int) -> str:
+    """The last ``keep`` characters of a window whose beginning may have torn a secret."""
+    redact = _redactor.get()
+    clean = redact(window) if redact else window
+    if clean != window:
+        keep = max(0, min(keep, len(clean) - (len(window) - keep)))
+    return clean[len(clean) - keep :]
+
+
+def _whole(text: str) -> str:
+    """A text without the places where it was torn, and what may be half of a secret there."""
+    if TORN not in text:
+        return text
+    parts = text.split(TORN)
+    torn = [_start(part, max(0, len(part) - EDGE_CHARS), "") + "…" for part in parts[:-1]]
+    return "".join([*torn, parts[-1]])
 
 
 def _mark(missing: int) -> str:
@@ -71,19 +179,25 @@ def compact_input(value: object, clean: Callable[[str], str], whole: frozenset[s
 
 
 def _shrink(
-    value: object, clean: Callable[[str], str], whole: frozenset[str], limit: int, depth: int
+    value: object,
+    clean: Callable[[str], str],
+    whole: frozenset[str],
+    limit: int,
+    depth: int,
+    before: str = "",
 ) -> Any:
     if isinstance(value, str):
-        return trim(clean(value), limit)[0]
+        return trim(clean(value), limit, before=before)[0]
     if isinstance(value, dict):
         if depth == 0:
             return "{…}"
         small: dict[str, Any] = {}
         for key, entry in list(value.items())[:MAX_ENTRIES]:
             if key in whole and isinstance(entry, str):
-                small[key] = clean(entry)
+                small[key] = _whole(clean(entry))
             else:
-                small[trim(clean(str(key)), 80)[0]] = _shrink(entry, clean, whole, limit, depth - 1)
+                name = trim(clean(str(key)), 80)[0]
+                small[name] = _shrink(entry, clean, whole, limit, depth - 1, f'"{name}": "')
         if len(value) > MAX_ENTRIES:
             small["…"] = f"{len(value) - MAX_ENTRIES} more"
         return small

@@ -15,7 +15,7 @@ from memsearch.sources.base import (
     State,
     Turn,
 )
-from memsearch.sources.bounds import trim
+from memsearch.sources.bounds import Clipped
 
 #: The first steps of a turn are kept up to this many characters.
 HEAD_CHARS = MAX_TURN_CHARS // 2 - 10_000
@@ -30,26 +30,65 @@ MAX_OPEN_CALLS = 1_000
 
 
 class Step:
-    """An item that may still change: a tool call gets its output later."""
+    """An item that may still change: a tool call gets its output later.
 
-    __slots__ = ("failed", "kind", "missing", "name", "output", "place", "reserved", "text")
+    Texts are cut when the turn is built, since only then it is known which are kept.
+    """
+
+    __slots__ = ("_output", "_text", "failed", "kind", "left_out", "name", "place", "reserved")
 
     def __init__(
         self, kind: Literal["user", "assistant", "tool", "note"], text: str, name: str = ""
     ) -> None:
         self.kind = kind
-        self.text, self.missing = trim(text, MAX_TEXT_CHARS)
+        self._text = Clipped(text, MAX_TEXT_CHARS)
         self.name = name[:200]
-        self.output = ""
+        self._output = Clipped("", MAX_OUTPUT_CHARS)
+        #: Characters that were missing at the end of the output already.
+        self.left_out = 0
         self.failed = False
         #: Room kept for an output that has not come yet, in characters.
         self.reserved = MAX_OUTPUT_CHARS if kind == "tool" else 0
         self.place: Literal["head", "between", "tail", "gone"] = "head"
 
+    def say(self, text: str) -> None:
+        """Give it another text."""
+        self._text = Clipped(text, MAX_TEXT_CHARS)
+
+    def end(self, output: str, *, failed: bool, left_out: int) -> None:
+        """Give it its output."""
+        self.reserved = 0
+        self._output = Clipped(output, MAX_OUTPUT_CHARS)
+        self.failed = failed
+        self.left_out = left_out
+
+    @property
+    def text(self) -> str:
+        """The text; of one that is too long its beginning."""
+        return self._text.text
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing of the text is too much."""
+        return self._text.is_whole
+
+    @property
+    def length(self) -> int:
+        """Characters of text and output, with those that are left out."""
+        return self._text.length + self._output.length + self.left_out
+
     @property
     def cost(self) -> int:
         """Characters that count against the bounds."""
-        return len(self.text) + len(self.name) + len(self.output) + self.reserved + STEP_CHARS
+        kept = len(self._text) + len(self.name) + len(self._output)
+        return kept + self.reserved + STEP_CHARS
+
+    def item(self) -> tuple[Item, int]:
+        """What it is now, and how many characters are missing in it."""
+        text, cut = self._text.finish()
+        output, missing = self._output.finish(self.left_out)
+        item = Item(kind=self.kind, text=text, name=self.name, output=output, failed=self.failed)
+        return item, cut + missing
 
 
 class TurnBuilder:
@@ -76,7 +115,7 @@ class TurnBuilder:
         """Add a step; ``extend`` replaces the text of an earlier one that grew."""
         if extend is not None and extend.place != "gone":
             before = extend.cost
-            extend.text, extend.missing = trim(text, MAX_TEXT_CHARS)
+            extend.say(text)
             self._changed(extend, extend.cost - before)
             return extend
         return self._place(Step(kind, text))
@@ -94,13 +133,10 @@ class TurnBuilder:
         if step is None:
             return False
         before = step.cost
-        step.reserved = 0
-        step.output, missing = trim(output, MAX_OUTPUT_CHARS, left_out=left_out)
-        step.missing += missing
-        step.failed = failed
+        step.end(output, failed=failed, left_out=left_out)
         self._changed(step, step.cost - before)
         if step.place == "gone":
-            self._missing += len(step.output) + missing
+            self._missing += len(output) + left_out
         return True
 
     def withdraw(self, step: Step) -> None:
@@ -115,7 +151,7 @@ class TurnBuilder:
     def has_user_text(self, text: str) -> bool:
         """Whether the user said exactly this in the steps that are held."""
         return any(
-            step.kind == "user" and step.text == text
+            step.kind == "user" and step.is_whole and step.text == text
             for place in (self._head, self._between, self._tail)
             for step in place
         )
@@ -151,8 +187,9 @@ class TurnBuilder:
         if self._left_out:
             steps.append(Step("note", f"{self._left_out} steps left out here"))
         steps += [*self._tail, *(Step("note", note) for note in notes)]
-        items = () if private else tuple(_item(step) for step in steps)
-        truncated = 0 if private else self._missing + sum(step.missing for step in steps)
+        made = [] if private else [step.item() for step in steps]
+        items = tuple(item for item, _ in made)
+        truncated = 0 if private else self._missing + sum(missing for _, missing in made)
         return Turn(
             platform=platform,
             id=id,
@@ -200,10 +237,4 @@ class TurnBuilder:
                 continue
             step.place = "gone"
             self._left_out += 1
-            self._missing += len(step.text) + len(step.output) + step.missing
-
-
-def _item(step: Step) -> Item:
-    return Item(
-        kind=step.kind, text=step.text, name=step.name, output=step.output, failed=step.failed
-    )
+            self._missing += step.length

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from memsearch.config.paths import untilde, user_home
 from memsearch.sources.base import Conversation, Pointer, State, Turn
-from memsearch.sources.bounds import compact_input
+from memsearch.sources.bounds import beginning, compact_input
 from memsearch.sources.builder import Step, TurnBuilder
 from memsearch.sources.claude_records import (
     Said,
@@ -492,9 +492,9 @@ class _Fold:
         if len(run.messages) > _MAX_MESSAGES:
             del run.messages[next(iter(run.messages))]
         for step in known:
-            if step.missing == 0 and step.text.startswith(text):
+            if step.is_whole and step.text.startswith(text):
                 return
-            if step.missing == 0 and text.startswith(step.text):
+            if step.is_whole and text.startswith(step.text):
                 run.steps.add("assistant", text, extend=step)
                 return
         known.append(run.steps.add("assistant", text))
@@ -522,7 +522,7 @@ class _Fold:
                 run.ended = True
             case "api_error" if run is not None:
                 run.api_errors += 1
-                run.api_error = clean(_api_error(record.get("error")))[:400]
+                run.api_error = beginning(clean(_api_error(record.get("error"))), 400)
 
     def _local_output(self) -> None:
         """A local command has printed: it is over, and no agent answers it."""

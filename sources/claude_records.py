@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from memsearch.sources.base import MAX_OUTPUT_CHARS
-from memsearch.sources.bounds import well_formed
+from memsearch.sources.bounds import beginning, well_formed
 from memsearch.sources.cleaning import clean
 from memsearch.sources.injected import strip_blocks, strip_injected
 from memsearch.sources.lines import Record
@@ -276,7 +276,7 @@ def _persisted(stdout: str, size: object, path: object, failed: bool) -> tuple[s
     room = MAX_OUTPUT_CHARS - len(where) - 80
     left_out = max(0, total - room)
     mark = f"\n… [{left_out} characters left out{where}]"
-    return stdout[:room] + mark, failed, left_out
+    return beginning(stdout, room) + mark, failed, left_out
 
 
 def plain_text(content: object) -> str:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from memsearch.sources.bounds import compact_input, well_formed
+from memsearch.sources.bounds import beginning, compact_input, well_formed
 from memsearch.sources.cleaning import clean, text_of
 from memsearch.sources.injected import strip_injected
 from memsearch.sources.lines import Record
@@ -371,7 +371,9 @@ def _event(event: dict[str, Any], at: datetime | None) -> Entry:
         case "turn_aborted":
             return Entry("aborted", turn, at, text=text_of(event.get("reason")))
         case "error":
-            return Entry("error", turn, at, text=clean(text_of(event.get("message")))[:400])
+            return Entry(
+                "error", turn, at, text=beginning(clean(text_of(event.get("message"))), 400)
+            )
         case "user_message":
             if event.get("kind") not in (None, "plain"):
                 return _NOTHING

@@ -14,6 +14,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
+from memsearch.sources.bounds import TORN
+
 #: A line up to this many bytes is kept as it is; a shrunk one may be as long.
 MAX_LINE_BYTES = 2_000_000
 #: Bytes that are kept of each JSON string in a longer line. Escaped (``\\uXXXX``) it still
@@ -21,6 +23,9 @@ MAX_LINE_BYTES = 2_000_000
 MAX_STRING_BYTES = 262_144
 #: Bytes read at once.
 BLOCK_BYTES = 262_144
+
+#: The mark of a cut string, as it stands in JSON.
+_TORN = json.dumps(TORN)[1:-1].encode()
 
 #: Why a line was passed over: it has no place in memory even when it is shrunk.
 TOO_LONG = "too long"
@@ -223,3 +228,4 @@ class Shrinker:
             while backslash > self._string_start and self._kept[backslash - 1] == 0x5C:
                 backslash -= 1
             del self._kept[backslash:]
+        self._kept += _TORN

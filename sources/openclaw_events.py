@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from memsearch.sources.base import Pointer, State, Turn
-from memsearch.sources.bounds import compact_input
+from memsearch.sources.bounds import beginning, compact_input
 from memsearch.sources.builder import TurnBuilder
 from memsearch.sources.cleaning import clean, text_of
 from memsearch.sources.injected import strip_blocks, strip_injected
@@ -262,7 +262,7 @@ class EventFold:
             run.interrupted = True
             run.steps.add("note", "The user interrupted this turn.")
         elif reason == "error":
-            why = clean(text_of(message.get("errorMessage")))[:400]
+            why = beginning(clean(text_of(message.get("errorMessage"))), 400)
             run.steps.add("note", f"The provider failed: {why or 'no reason given'}")
 
     @staticmethod

@@ -25,7 +25,7 @@ from memsearch.sources.base import (
     State,
     Turn,
 )
-from memsearch.sources.bounds import compact_input
+from memsearch.sources.bounds import beginning, compact_input
 from memsearch.sources.builder import TurnBuilder
 from memsearch.sources.cleaning import clean, text_of
 from memsearch.sources.injected import strip_injected
@@ -454,4 +454,6 @@ def _exit_code(state: Mapping[str, Any]) -> int:
 def _reason(error: Mapping[str, Any]) -> str:
     data = error.get("data")
     message = data.get("message") if isinstance(data, dict) else None
-    return clean(text_of(message) or text_of(error.get("name")))[:400] or "no reason given"
+    return (
+        beginning(clean(text_of(message) or text_of(error.get("name"))), 400) or "no reason given"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from memsearch.pipeline.events import (
 )
 from memsearch.pipeline.turn_codec import load_bullets, load_turn
 from memsearch.sinks import journal
+from memsearch.sinks.ids import content_hash
+from memsearch.sinks.journal_format import clean_bullet
 from memsearch.sinks.types import Anchor, Entry
 
 if TYPE_CHECKING:
@@ -72,6 +75,7 @@ def append_entry(engine: Engine, row: sqlite3.Row, *, again: bool = False) -> No
     if turn_text is None or notes_text is None:
         raise MemsearchError("the turn's notes are no longer in the log", kind=ErrorClass.BAD_FILE)
     turn = load_turn(turn_text)
+    bullets = load_bullets(notes_text)
     project = project_of(row)
     if not os.path.isdir(project.root) and project.root != engine.home.unfiled:
         # A folder that is gone must not come back because of us.
@@ -89,7 +93,7 @@ def append_entry(engine: Engine, row: sqlite3.Row, *, again: bool = False) -> No
             day=date.fromisoformat(row["day"]),
             time=row["time"],
             anchor=anchor_of(turn),
-            bullets=load_bullets(notes_text),
+            bullets=bullets,
         ),
         suffix=suffix,
         archive_dir=project.archive_dir,
@@ -104,12 +108,23 @@ def append_entry(engine: Engine, row: sqlite3.Row, *, again: bool = False) -> No
             Event(
                 row["stream"],
                 EventType.TURN_APPENDED,
-                {"path": result.path, "written": result.written, **marks},
+                {
+                    "path": result.path,
+                    "written": result.written,
+                    "notes": notes_hash(bullets),
+                    **marks,
+                },
             )
         )
         stream = document_stream(project.collection, source)
         tx.append(document_changed(project, source, result.path, "append"))
         tx.add_task("chunk", stream)
+
+
+def notes_hash(bullets: Iterable[str]) -> str:
+    """By which an entry is known later as what was written, or as edited by a person."""
+    clean = [clean_bullet(text) for text in bullets]
+    return content_hash("\n".join(text for text in clean if text))
 
 
 def anchor_of(turn: Turn) -> Anchor:

@@ -15,6 +15,7 @@ from memsearch.config import project as projects
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.pipeline import messages
 from memsearch.pipeline.events import Event, EventType, turn_stream
+from memsearch.pipeline.redact import reading as redacted_reading
 from memsearch.pipeline.redact import redact, redact_turn
 from memsearch.pipeline.retry import SETTLE_SECONDS
 from memsearch.pipeline.stages.append import project_data
@@ -158,7 +159,8 @@ def look(engine: Engine, data: Mapping[str, Any], message: str | None, last_look
     )
     try:
         inode = os.stat(path).st_ino
-        reading = read(engine, pointer, inode)
+        with redacted_reading(engine.settings().redact):
+            reading = read(engine, pointer, inode)
     except (OSError, MemsearchError) as error:
         missing = not os.path.exists(path)
         if missing and not ends:

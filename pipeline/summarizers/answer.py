@@ -52,12 +52,13 @@ def first_text(content: object) -> str:
     return ""
 
 
-def clean(answer: str, *, tokens: int = 0) -> tuple[str, ...]:
-    """The notes of an answer: 1 to 6 single lines without the mark before them.
+def clean(answer: str, *, tokens: int = 0, most: int = MAX_BULLETS) -> tuple[str, ...]:
+    """The notes of an answer: single lines without the mark before them, at least one.
 
     Args:
         answer: The model's text.
         tokens: What the call cost, for the error.
+        most: How many notes are taken.
 
     Raises:
         MemsearchError: ``BAD_ANSWER`` when no line of it is a note.
@@ -72,7 +73,7 @@ def clean(answer: str, *, tokens: int = 0) -> tuple[str, ...]:
         raise MemsearchError(
             f"the summariser's answer {what}", kind=ErrorClass.BAD_ANSWER, tokens=tokens
         )
-    return tuple(bullets[:MAX_BULLETS])
+    return tuple(bullets[:most])
 
 
 def _spoken(text: str) -> str:

@@ -236,18 +236,36 @@ class FirstOf:
 
     def summarize(self, turn: Turn, *, timeout: float, stop: threading.Event) -> Summary:
         """Notes of one turn; see ``Summarizer``."""
-        first, others = self._choices[0], self._choices[1:]
         try:
-            return first.summarize(turn, timeout=timeout, stop=stop)
+            return self._choices[0].summarize(turn, timeout=timeout, stop=stop)
         except MemsearchError as error:
-            gone = error.kind in (ErrorClass.CREDENTIALS, ErrorClass.CONFIG)
-            if first.provider != "native" or not gone or not others:
-                raise
-            self._failed(error.message)
-            self.passed_over = (*self.passed_over, error.message)
-            self._choices = others
-            self.provider, self.model = others[0].provider, others[0].model
-            return others[0].summarize(turn, timeout=timeout, stop=stop)
+            return self._next(error).summarize(turn, timeout=timeout, stop=stop)
+
+    def cost_of(self, asked: Prompt) -> int:
+        """See ``Summarizer``."""
+        return self._choices[0].cost_of(asked)
+
+    def answer_to(
+        self, asked: Prompt, *, most: int, timeout: float, stop: threading.Event
+    ) -> Summary | None:
+        """See ``Summarizer``."""
+        try:
+            return self._choices[0].answer_to(asked, most=most, timeout=timeout, stop=stop)
+        except MemsearchError as error:
+            other = self._next(error)
+            return other.answer_to(asked, most=most, timeout=timeout, stop=stop)
+
+    def _next(self, error: MemsearchError) -> Summarizer:
+        """The one behind the first, which turned out to be unusable; else the error again."""
+        first, others = self._choices[0], self._choices[1:]
+        gone = error.kind in (ErrorClass.CREDENTIALS, ErrorClass.CONFIG)
+        if first.provider != "native" or not gone or not others:
+            raise error
+        self._failed(error.message)
+        self.passed_over = (*self.passed_over, error.message)
+        self._choices = others
+        self.provider, self.model = others[0].provider, others[0].model
+        return others[0]
 
 
 class Probes:

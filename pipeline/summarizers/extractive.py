@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from memsearch.pipeline.summarizers.answer import tidy
-from memsearch.pipeline.summarizers.prompt import agent_name
+from memsearch.pipeline.summarizers.prompt import Prompt, agent_name
 from memsearch.pipeline.summarizers.words import clip, is_chinese, one_line, plain
 from memsearch.pipeline.types import Summary
 from memsearch.sources.base import Item, Turn
@@ -82,6 +82,21 @@ class ExtractiveSummarizer:
     ) -> Summary:
         """Notes of one turn; never fails and never waits."""
         return Summary(bullets=extract(turn), provider=self.provider, model=self.model)
+
+    def cost_of(self, asked: Prompt) -> int:  # noqa: ARG002
+        """Always 0."""
+        return 0
+
+    def answer_to(
+        self,
+        asked: Prompt,  # noqa: ARG002
+        *,
+        most: int,  # noqa: ARG002
+        timeout: float,  # noqa: ARG002
+        stop: threading.Event,  # noqa: ARG002
+    ) -> None:
+        """Nobody is asked: always None."""
+        return
 
 
 def extract(turn: Turn) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from typing import Any
 from memsearch.config.agent_env import without_session
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home, user_home
-from memsearch.pipeline.redact import redact
+from memsearch.pipeline.redact import excerpt
 from memsearch.pipeline.summarizers import answer, processes, prompt
 from memsearch.pipeline.summarizers.calls import StoppedError, estimated_cost, timed_out
 from memsearch.pipeline.summarizers.words import estimate_tokens, one_line, plain
@@ -138,20 +138,30 @@ class NativeSummarizer:
     def summarize(self, turn: Turn, *, timeout: float, stop: threading.Event) -> Summary:
         """Notes of one turn; see ``Summarizer``."""
         asked = prompt.build(turn, max_chars=self._max_input_chars)
+        return self.answer_to(asked, most=answer.MAX_BULLETS, timeout=timeout, stop=stop)
+
+    def cost_of(self, asked: prompt.Prompt) -> int:
+        """See ``Summarizer``."""
+        return estimated_cost(asked, self.agent.overhead)
+
+    def answer_to(
+        self, asked: prompt.Prompt, *, most: int, timeout: float, stop: threading.Event
+    ) -> Summary:
+        """See ``Summarizer``."""
         started = time.monotonic()
         try:
-            return self._notes(asked, self.model, timeout, stop)
+            return self._notes(asked, self.model, most, timeout, stop)
         except MemsearchError as error:
             # An endpoint behind the agent may not have its maker's small model.
             if error.kind is not ErrorClass.CONFIG or not self._model_is_ours:
                 raise
             left = timeout - (time.monotonic() - started)
-            summary = self._notes(asked, "", left, stop)
+            summary = self._notes(asked, "", most, left, stop)
             self.model, self._model_is_ours = "", False
             return summary
 
     def _notes(
-        self, asked: prompt.Prompt, model: str, timeout: float, stop: threading.Event
+        self, asked: prompt.Prompt, model: str, most: int, timeout: float, stop: threading.Event
     ) -> Summary:
         ended = self._run(asked, model, timeout, stop)
         if ended.why == "stop":
@@ -171,7 +181,7 @@ class NativeSummarizer:
             tokens_in = estimate_tokens(asked.whole) + self.agent.overhead
             tokens_out = estimate_tokens(found.text)
         return Summary(
-            bullets=answer.clean(found.text, tokens=tokens_in + tokens_out),
+            bullets=answer.clean(found.text, tokens=tokens_in + tokens_out, most=most),
             provider=self.provider,
             model=model,
             tokens_in=tokens_in,
@@ -278,7 +288,7 @@ def failure(name: str, ended: processes.Ended, found: Answer, now: float) -> Mem
         now: Seconds since the epoch, for a limit that says when it ends.
     """
     words = found.fault or ended.err.strip() or ended.out.strip()
-    complaint = redact(one_line(plain(words[:4_000]))).text[:MAX_COMPLAINT_CHARS]
+    complaint = excerpt(one_line(plain(excerpt(words, 4_000))), MAX_COMPLAINT_CHARS)
     kind = _kind(found.status, complaint)
     how = f"ended by signal {-ended.status}" if ended.status < 0 else "failed"
     message = f"{name} {how}: {complaint}" if complaint else f"{name} {how} ({ended.status})"
@@ -361,7 +371,7 @@ def read_claude_code(out: str) -> Answer:
             status=status if isinstance(status, int) else None,
             refused=found.get("stop_reason") == "refusal",
         )
-    return Answer(fault=out.strip()[:2_000])
+    return Answer(fault=excerpt(out.strip(), 2_000))
 
 
 def read_codex(out: str) -> Answer:
@@ -413,7 +423,7 @@ def read_openclaw(out: str) -> Answer:
                     return Answer(text)
         if fault := found.get("error"):
             return Answer(fault=str(_table(fault).get("message") or fault))
-    return Answer(fault=out.strip()[:2_000])
+    return Answer(fault=excerpt(out.strip(), 2_000))
 
 
 def _claude_code_arguments(asked: prompt.Prompt, model: str) -> list[str]:

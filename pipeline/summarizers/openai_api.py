@@ -84,12 +84,22 @@ class OpenAISummarizer:
     def summarize(self, turn: Turn, *, timeout: float, stop: threading.Event) -> Summary:
         """Notes of one turn; see ``Summarizer``."""
         asked = prompt.build(turn, max_chars=self._max_input_chars)
+        return self.answer_to(asked, most=answer.MAX_BULLETS, timeout=timeout, stop=stop)
+
+    def cost_of(self, asked: prompt.Prompt) -> int:
+        """See ``Summarizer``."""
+        return estimated_cost(asked)
+
+    def answer_to(
+        self, asked: prompt.Prompt, *, most: int, timeout: float, stop: threading.Event
+    ) -> Summary:
+        """See ``Summarizer``."""
         response = self._ask(asked, timeout, stop)
         tokens_in, tokens_out, estimated = _usage(response, asked)
         spent = tokens_in + tokens_out
         text = self._text(response, spent)
         return Summary(
-            bullets=answer.clean(text, tokens=spent),
+            bullets=answer.clean(text, tokens=spent, most=most),
             provider=self.provider,
             model=self.model,
             tokens_in=tokens_in,
