@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from datetime import date
 
 from memsearch.config.errors import ErrorClass, MemsearchError
-from memsearch.sinks.types import Filters
+from memsearch.sinks.types import Chunk, Filters, Hit
 
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
@@ -61,6 +61,29 @@ def expression(filters: Filters) -> str:
     return " and ".join(terms)
 
 
+def matches(item: Chunk | Hit, filters: Filters) -> bool:
+    """Whether a chunk meets the conditions: what ``expression`` says, told without Milvus."""
+    if filters.kinds and item.kind not in filters.kinds:
+        return False
+    if filters.platform and item.platform != filters.platform:
+        return False
+    if filters.session and item.session != filters.session:
+        return False
+    if not item.source.startswith(filters.source_prefix):
+        return False
+    return not (filters.since or filters.until) or day_is_in(item.day, filters)
+
+
+def day_is_in(day: int, filters: Filters) -> bool:
+    """Whether a day of the index (yyyymmdd; 0 for a text without one) is in a range.
+
+    A text without a day is in none.
+    """
+    first = day_number(filters.since) if filters.since else 1
+    last = day_number(filters.until) if filters.until else 99_999_999
+    return first <= day <= last
+
+
 def equals(field: str, value: str) -> str:
     """``field`` holds exactly ``value``."""
     return f"{field} == {literal(value)}"
@@ -76,11 +99,6 @@ def begins(field: str, prefix: str) -> str:
     after = successor(prefix)
     lower = f"{field} >= {literal(prefix)}"
     return lower if after is None else f"{lower} and {field} < {literal(after)}"
-
-
-def both(*expressions: str) -> str:
-    """All of the expressions; empty ones say nothing."""
-    return " and ".join(part for part in expressions if part)
 
 
 def successor(prefix: str) -> str | None:

@@ -86,6 +86,8 @@ class MilvusStore:
         )
         #: Length of the vectors of the collections that were looked at since the opening.
         self._dimensions: dict[str, int] = {}
+        #: Lite: what collections say of themselves, as text.
+        self._identities: dict[str, str] = {}
         #: Lite: the keyword indexes that were asked for since the opening.
         self._keywords: dict[str, Bm25Index] = {}
         #: Lite: rows written since the last flush.
@@ -184,8 +186,13 @@ class MilvusStore:
         with self._milvus.using() as client:
             if self._look(client, collection) is None:
                 return None
-            text = self._describe(client, collection)["properties"].get(schema.IDENTITY_PROPERTY)
-        with contextlib.suppress(TypeError, ValueError):
+            # Nobody else changes what Milvus Lite holds. Of a server each search asks anew.
+            text = self._identities.get(collection) if self._milvus.is_lite else None
+            if text is None:
+                found = self._describe(client, collection)["properties"]
+                text = str(found.get(schema.IDENTITY_PROPERTY) or "")
+                self._identities[collection] = text
+        with contextlib.suppress(ValueError):
             value = json.loads(text)
             return value if isinstance(value, dict) else None
         return None
@@ -201,6 +208,7 @@ class MilvusStore:
         text = json.dumps(dict(identity), ensure_ascii=False, sort_keys=True)
         with self._milvus.using(writes=True) as client:
             self._require(client, collection)
+            self._identities.pop(collection, None)
             client.alter_collection_properties(
                 collection,
                 {schema.IDENTITY_PROPERTY: text},
@@ -358,7 +366,7 @@ class MilvusStore:
             if self._look(client, collection) is None:
                 return []
             if self._milvus.lite is not None:
-                return self._keyword_on_lite(client, collection, keywords, limit, condition)
+                return self._keyword_on_lite(client, collection, keywords, limit, filters)
             if not self._milvus.bm25:
                 raise MemsearchError(
                     f"the Milvus server {shown(self.uri)} is too old to search by keyword",
@@ -483,6 +491,7 @@ class MilvusStore:
 
     def _forget_all(self) -> None:
         self._dimensions.clear()
+        self._identities.clear()
         self._keywords.clear()
         self._unflushed.clear()
 
@@ -490,6 +499,7 @@ class MilvusStore:
         if self._milvus.lite is not None:
             self._milvus.lite.forget(collection)
         self._dimensions.pop(collection, None)
+        self._identities.pop(collection, None)
         self._keywords.pop(collection, None)
         self._unflushed.pop(collection, None)
 
@@ -577,7 +587,7 @@ class MilvusStore:
             asked = min(asked * 2, MAX_HITS)
 
     def _keyword_on_lite(
-        self, client: Any, collection: str, keywords: str, limit: int, condition: str
+        self, client: Any, collection: str, keywords: str, limit: int, filters: Filters
     ) -> list[Hit]:
         index = self._keywords.get(collection)
         if index is None:
@@ -586,35 +596,38 @@ class MilvusStore:
                 index.put(row[schema.ID], row[schema.KEYWORDS])
             self._keywords[collection] = index
         ranked = index.search(keywords)
-        rows: dict[str, dict[str, Any]] = {}
+        hits: list[Hit] = []
         tried = 0
         for look in LOOKS:
-            group = [key for key, _ in ranked[tried : limit * look]]
+            group = ranked[tried : limit * look]
             tried += len(group)
-            rows |= self._rows(client, collection, group, condition)
-            if len(rows) >= limit or tried == len(ranked):
-                break
-        else:
-            # The filter lets few pass: ask which rows it does let pass.
-            there = self._scan(client, collection, condition, [schema.ID])
-            passing = {row[schema.ID] for row in there}
-            best = [key for key, _ in ranked if key in passing][:limit]
-            rows = self._rows(client, collection, best, "")
-        hits = ((key, score) for key, score in ranked if key in rows)
-        return [schema.hit(key, score, rows[key]) for key, score in islice(hits, limit)]
+            hits += (
+                hit for hit in self._rows(client, collection, group) if where.matches(hit, filters)
+            )
+            if len(hits) >= limit or tried == len(ranked):
+                return hits[:limit]
+        # The filter lets few pass: ask which rows it does let pass.
+        there = self._scan(client, collection, where.expression(filters), [schema.ID])
+        passing = {row[schema.ID] for row in there}
+        best = islice((pair for pair in ranked if pair[0] in passing), limit)
+        return self._rows(client, collection, list(best))
 
-    def _rows(
-        self, client: Any, collection: str, keys: list[str], condition: str
-    ) -> dict[str, dict[str, Any]]:
-        if not keys:
-            return {}
+    def _rows(self, client: Any, collection: str, ranked: list[tuple[str, float]]) -> list[Hit]:
+        """Rows by their ids, in order.
+
+        No other condition may stand beside the ids: Lite looks up ids alone by themselves, and
+        with a condition it goes through the whole collection (40 ms at 10,000 rows).
+        """
+        if not ranked:
+            return []
         found = client.query(
             collection,
-            filter=where.both(where.any_of(schema.ID, keys), condition),
+            filter=where.any_of(schema.ID, [key for key, _ in ranked]),
             output_fields=[schema.ID, *schema.HIT_FIELDS],
             timeout=self._milvus.seconds(),
         )
-        return {row[schema.ID]: row for row in found}
+        rows = {row[schema.ID]: row for row in found}
+        return [schema.hit(key, score, rows[key]) for key, score in ranked if key in rows]
 
 
 class MilvusSettings(Protocol):

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from memsearch.config.errors import ErrorClass, MemsearchError
-from memsearch.recall.filters import make_filters, matches, stored_prefix
+from memsearch.recall.filters import make_filters, stored_prefix
+from memsearch.sinks.filters import matches
 from memsearch.sinks.types import Filters, Hit
 
 TODAY = date(2026, 3, 10)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsearch.config.errors import ErrorClass, MemsearchError
-from memsearch.sinks.filters import any_of, begins, both, equals, expression, literal, successor
+from memsearch.sinks.filters import any_of, begins, equals, expression, literal, successor
 from memsearch.sinks.types import Filters
 
 DEFAULT = 'kind in ["entry", "note", "digest"]'
@@ -118,5 +118,3 @@ def test_parts() -> None:
     assert any_of("kind", ["a", 'b"']) == 'kind in ["a", "b\\""]'
     assert equals("source", "x") == 'source == "x"'
     assert begins("source", "\U0010ffff") == 'source >= "\U0010ffff"'
-    assert both("", "a == 1", "", "b == 2") == "a == 1 and b == 2"
-    assert both("", "") == ""
