@@ -97,9 +97,9 @@ class Clipped:
         self.length = len(text)
         self._limit = limit
         self._before = before
-        held = limit + EDGE_CHARS
-        self._start = text if self.length <= limit else text[:held]
-        self._end = "" if self.length <= limit else text[-held:]
+        tail = limit // 3 if limit >= _SHORT else 0
+        self._start = text if self.is_whole else text[: limit - tail + EDGE_CHARS]
+        self._end = "" if self.is_whole else text[-(tail + EDGE_CHARS) :]
 
     def __len__(self) -> int:
         """Characters that the result has at most."""

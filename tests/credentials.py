@@ -120,11 +120,19 @@ def told() -> str:
     return "\n".join(frame.format(secret) for frame, secret in CREDENTIALS.values())
 
 
+#: Characters of a secret in a row that count as a part of it.
+PIECE_CHARS = 8
+
+
 def found_in(data: bytes) -> set[str]:
-    """The kinds of credentials whose secret is in some bytes, also as JSON writes it."""
-    found = set()
-    for kind, (_, secret) in CREDENTIALS.items():
-        spellings = {secret, secret.replace("\n", "\\n"), *secret.split("\n")}
-        if any(spelling.encode() in data for spelling in spellings):
-            found.add(kind)
-    return found
+    """The kinds of credentials of whose secret a piece is in some bytes."""
+    return {kind for kind, pieces in _PIECES.items() if any(piece in data for piece in pieces)}
+
+
+def _pieces(secret: str) -> frozenset[bytes]:
+    ends = range(PIECE_CHARS, max(len(secret), PIECE_CHARS) + 1)
+    found = {secret[end - PIECE_CHARS : end] for end in ends}
+    return frozenset(each.encode() for each in found if "\n" not in each)
+
+
+_PIECES = {kind: _pieces(secret) for kind, (_, secret) in CREDENTIALS.items()}
