@@ -315,7 +315,8 @@ def _discarded(f: _Fold) -> None:
 
 
 def _budget_paused(f: _Fold) -> None:
-    f.set(due=f.data.get("due"), error=None, error_class="budget")
+    # A turn waits for tokens, a document for a person who agrees to the cost.
+    f.set(due=f.data.get("due"), error=None, error_class=f.data.get("reason", "budget"))
 
 
 def _digest_summarized(f: _Fold) -> None:

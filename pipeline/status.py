@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from memsearch.config.errors import MemsearchError
 from memsearch.config.settings import Settings
+from memsearch.pipeline import cost, renewal
 from memsearch.pipeline.budget import today
 from memsearch.pipeline.log import EventLog
+from memsearch.pipeline.stages.documents import COST, identity_of
+from memsearch.sinks import embedders
 
 #: Seconds that something due may go without progress, unless its stage has a deadline.
 STUCK_SECONDS = 15 * 60.0
@@ -70,14 +74,30 @@ def status(log: EventLog, settings: Settings, around: Surroundings, now: float) 
     stuck = _stuck(log, settings, now)
     failing = _failing(log)
     news = unseen_dead_letters(log, now)
+    costs = cost.estimates(log)
+    identity, fault = _identity(settings)
+    renewals = renewal.progress(log, identity) if identity else []
     budget = _budget(log, settings)
+    compaction = _compaction(log, settings)
     reasons = [
         *stuck,
         *failing,
+        *_compaction_fails(compaction),
         *([f"{news} dead letters: memsearch dead-letter list"] if news else []),
         *_outside(around),
+        *([f"embedding: {fault}"] if fault else []),
+        *(
+            f"the index of {each.collection} is not renewed: {each.error}"
+            for each in renewals
+            if each.error
+        ),
     ]
-    state = "degraded" if reasons else "paused" if budget["paused_turns"] else "ok"
+    paused = budget["paused_turns"] or costs
+    state = "degraded" if reasons else "paused" if paused else "ok"
+    reasons += [
+        f"embedding may cost money and waits: {each}; {cost.COMMAND} in the project starts it"
+        for each in costs
+    ]
     if budget["paused_turns"]:
         reasons.append(
             f"{budget['paused_turns']} turns wait: {budget['spent']} of {budget['daily_tokens']}"
@@ -106,13 +126,24 @@ def status(log: EventLog, settings: Settings, around: Surroundings, now: float) 
         },
         "usage": _usage(log),
         "budget": budget,
+        "compact": compaction,
         "documents": _documents(log),
+        "renewals": [each.as_dict(identity) for each in renewals],
+        "costs": [each.as_dict() for each in costs],
         "spool": {"waiting": around.spooled, "bad": around.bad_spooled},
         "put_aside": list(around.put_aside),
         "configuration": list(around.problems),
         "summarizers_passed_over": dict(around.passed_over),
         "workers": {"pid": around.worker_pid, "listening": around.listening},
     }
+
+
+def _identity(settings: Settings) -> tuple[str, str]:
+    """What the settings want an index to be of; or why that cannot be."""
+    try:
+        return identity_of(embedders.identity(settings.embedding)), ""
+    except MemsearchError as error:
+        return "", str(error)
 
 
 def _by_state(log: EventLog, table: str) -> dict[str, int]:
@@ -140,7 +171,7 @@ def _waiting(log: EventLog, now: float) -> list[dict[str, Any]]:
                     "next_try_seconds": (
                         None if row["due"] is None else max(0, int(row["due"] - now))
                     ),
-                    "why": row["kind"] if row["kind"] == "budget" else row["error"],
+                    "why": row["kind"] if row["kind"] in ("budget", COST) else row["error"],
                 }
             )
     return waiting
@@ -198,7 +229,8 @@ def _stuck(log: EventLog, settings: Settings, now: float) -> list[str]:
         own = f" AND NOT {_IS_HELD}" if stage == "append" else ""
         rows = log.rows(
             f"SELECT updated, due FROM {table} AS t WHERE state = 'open' AND stage = ?"
-            f" AND COALESCE(error_class, '') <> 'budget' AND (due IS NULL OR due <= ?){own}",
+            f" AND COALESCE(error_class, '') NOT IN ('budget', '{COST}')"
+            f" AND (due IS NULL OR due <= ?){own}",
             (stage, now),
         )
         since = [max(epoch(row["updated"]), row["due"] or 0.0) for row in rows]
@@ -225,7 +257,7 @@ def _failing(log: EventLog) -> list[str]:
         )
         retrying = log.value(
             f"SELECT COUNT(*) FROM {table} WHERE state = 'open' AND stage = ? AND attempts > 0"
-            " AND COALESCE(error_class, '') NOT IN ('budget', 'not_yet')",
+            " AND COALESCE(error_class, '') NOT IN ('budget', 'not_yet', 'cost')",
             (row["stage"],),
         )
         if retrying:
@@ -313,6 +345,69 @@ def _budget(log: EventLog, settings: Settings) -> dict[str, Any]:
         "spent": int(spent or 0),
         "paused_turns": int(paused or 0),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionState:
+    """How the scheduled compactions of a project went.
+
+    Attributes:
+        succeeded_at: When one ended well, UTC; empty for never.
+        failures: How many have failed since, in a row.
+        failed_at: When the last one failed.
+        error: Why.
+    """
+
+    succeeded_at: str = ""
+    failures: int = 0
+    failed_at: str = ""
+    error: str = ""
+
+
+def failed_compactions(log: EventLog, collection: str) -> CompactionState:
+    """How the scheduled compactions of a project went lately."""
+    state = CompactionState()
+    for row in log.rows(
+        "SELECT e.type, e.at, p.body FROM events AS e LEFT JOIN payloads AS p ON p.event_id = e.id"
+        " WHERE e.stream = ? AND e.type IN ('Compacted', 'CompactFailed')"
+        " AND json_extract(e.data, '$.cause') = 'schedule' ORDER BY e.seq",
+        (f"compact:{collection}",),
+    ):
+        if row["type"] == "Compacted":
+            state = CompactionState(succeeded_at=row["at"])
+        else:
+            state = CompactionState(
+                state.succeeded_at, state.failures + 1, row["at"], row["body"] or ""
+            )
+    return state
+
+
+def _compaction(log: EventLog, settings: Settings) -> dict[str, Any]:
+    projects = []
+    for row in log.rows("SELECT root, collection FROM projects ORDER BY root"):
+        state = failed_compactions(log, row["collection"])
+        if state != CompactionState():
+            projects.append(
+                {
+                    "project": row["root"],
+                    "last_success": state.succeeded_at or None,
+                    "failures": state.failures,
+                    "failed_at": state.failed_at or None,
+                    "error": state.error or None,
+                }
+            )
+    return {"schedule": settings.compact.schedule, "projects": projects}
+
+
+def _compaction_fails(compaction: Mapping[str, Any]) -> list[str]:
+    if compaction["schedule"] == "off":
+        return []
+    return [
+        f"compact.schedule: {item['failures']} runs in a row failed for {item['project']}, the"
+        f" journals are where they were: {item['error']}"
+        for item in compaction["projects"]
+        if item["failures"]
+    ]
 
 
 def _documents(log: EventLog) -> list[dict[str, Any]]:

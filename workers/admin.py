@@ -1,4 +1,4 @@
-"""What is done on request, in a worker or without one: ``index``, ``reset``, ``forget``."""
+"""What is done on request, by a worker or in its place: index, reset, forget, compact."""
 
 from __future__ import annotations
 
@@ -9,35 +9,40 @@ from typing import TYPE_CHECKING, Any
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.project import Project, resolve
-from memsearch.pipeline import forget
+from memsearch.pipeline import cost, forget
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.index_repair import remake_missing
+from memsearch.pipeline.stages.documents import identity
 from memsearch.recall.requests import flag_of, text_of, texts_of, with_forwarded
 from memsearch.sinks.documents import is_document, walk
+from memsearch.workers.compacting import compactions_of
 from memsearch.workers.reconcile import send_changed
 from memsearch.workers.recovery import sweep_spool
 
 if TYPE_CHECKING:
     from memsearch.pipeline.engine import Engine
 
-OPERATIONS = ("index", "reset", "forget")
+OPERATIONS = ("index", "reset", "forget", "compact")
 
 
 def handle(operation: str, request: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
-    """Answer ``index``, ``reset`` or ``forget``.
+    """Answer one of ``OPERATIONS``.
 
     Args:
         operation: One of ``OPERATIONS``.
         request: ``cwd`` and ``environ`` as in recall's requests; ``index``: ``paths`` (absolute;
-            none for the project's memory folder) and ``force``.
+            none for the project's memory folder), ``force``, and ``agreed``: what embedding
+            costs is agreed to, as with ``force``.
         engine: The engine of the process that holds the worker's lock.
 
     Returns:
         ``index``: ``seen``, ``queued`` and the ``collection`` whose documents to wait for.
         ``reset``: the ``collection`` and how many ``documents`` left it.
-        ``forget``: the plan's facts.
+        ``forget``: the plan's facts. ``compact``: as ``compacting.Compactions.answer``.
     """
     project = _project(engine, request)
+    if operation == "compact":
+        return _compact(engine, project, request)
     if operation == "forget":
         return _forget(engine, project, request)
     if operation == "index":
@@ -63,6 +68,7 @@ def _project(engine: Engine, request: Mapping[str, Any]) -> Project:
 def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict[str, Any]:
     paths = [os.path.abspath(path) for path in texts_of(request, "paths")]
     force = flag_of(request, "force")
+    agreed = force or flag_of(request, "agreed")
     ignore = engine.settings(project.root).indexing.exclude
     if not paths:
         folders = (project.memory_dir, project.archive_dir)
@@ -92,13 +98,34 @@ def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict
             hint="name a Markdown file or a folder",
         )
     remake_missing(engine)
-    queued = send_changed(engine, project, seen + gone, "index", force=force)
+    # A collection is of one model: what else was indexed in it goes along.
+    current = identity(engine)
+    others = [
+        row["path"]
+        for row in engine.log.rows(
+            "SELECT path FROM documents WHERE collection = ? AND state = 'done'"
+            " AND identity IS NOT NULL AND identity <> ? AND project = ?",
+            (project.collection, current, project.root),
+        )
+        if row["path"] not in seen and row["path"] not in gone
+    ]
+    queued = send_changed(engine, project, seen + gone, "index", force=force, agreed=agreed)
+    if others:
+        queued += send_changed(engine, project, others, "index", agreed=agreed)
+    if agreed:
+        queued = max(queued, cost.release(engine, project.collection, agreed=True))
     return {
         "collection": project.collection,
         "seen": len(seen),
         "queued": queued,
         "unreadable": [str(error) for error in found.unreadable],
     }
+
+
+def _compact(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict[str, Any]:
+    answer = compactions_of(engine).answer(project, request)
+    moved = len(answer.get("moved", ()))
+    return answer | {"collection": project.collection, "queued": 2 * moved, "unreadable": []}
 
 
 def _forget(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,6 +169,7 @@ def _reset(engine: Engine, project: Project) -> dict[str, Any]:
     )
     engine.store().drop(project.collection)
     with engine.log.transaction() as tx:
+        tx.execute("DELETE FROM renewals WHERE collection = ?", (project.collection,))
         for row in rows:
             tx.append(
                 Event(

@@ -1,4 +1,4 @@
-"""``index`` and ``reset`` from any process: by the living worker, or here with its lock held.
+"""``index``, ``reset``, ``forget``, ``compact``: by the living worker, or here with its lock.
 
 One way for the command line and the Python API. Milvus Lite has one owner at a time, so a
 process that finds no worker becomes one for as long as its request takes.
@@ -29,6 +29,8 @@ BEGIN_SECONDS, LOOK_SECONDS = 0.1, 0.05
 
 #: Told how many documents are left and how many were queued.
 Progress = Callable[[int, int], None]
+#: Told how many steps are done, of how many, and what is at hand.
+Steps = Callable[[int, int, str], None]
 #: Writes an event and its facts into the log.
 Note = Callable[..., None]
 
@@ -41,6 +43,7 @@ def ask(
     *,
     wait: bool,
     progress: Progress | None = None,
+    steps: Steps | None = None,
     log: Callable[[Home], Note] | None = None,
 ) -> dict[str, Any]:
     """Have something done to the index.
@@ -50,14 +53,18 @@ def ask(
         environ: The process's environment.
         operation: One of ``workers.admin.OPERATIONS``.
         request: As ``workers.admin.handle`` takes it.
-        wait: Until the project's documents are indexed.
+        wait: Until the project's documents are indexed, or wait for somebody to agree to
+            what that costs.
         progress: Called now and then while it waits.
+        steps: Called now and then during long work before that: steps done, all steps, the
+            one at hand.
         log: Opens the log that a worker in this process writes; by default lines are added to
             its file, and ``logging``, which belongs to the program, is left alone.
 
     Returns:
-        As ``workers.admin.handle``; with ``wait`` also ``chunks`` (those in the index) and
-        ``failed`` (what could not be indexed, in words).
+        As ``workers.admin.handle``; with ``wait`` also ``chunks`` (those in the index),
+        ``failed`` (what could not be indexed, in words) and ``waiting`` (None, or the estimate
+        of what waits for somebody to agree to its cost, as ``pipeline.cost.Estimate``).
 
     Raises:
         MemsearchError: The worker's own error; ``TIMEOUT`` when nothing moves.
@@ -65,6 +72,11 @@ def ask(
     while True:
         try:
             answer = client.ask(home.socket, operation, request)
+            if answer.get("running"):
+                # Long work goes on in the worker; each answer says how far it is.
+                request = {**request, "job": answer["job"]}
+                _show(answer, steps)
+                continue
         except client.Unreachable:
             lock = worker_lock.take_lock(home)
             if lock is None:
@@ -73,7 +85,7 @@ def ask(
             try:
                 worker_lock.write_pid(lock)
                 note = (log or _lines)(home)
-                return _here(home, environ, lock, note, operation, request, wait, progress)
+                return _here(home, environ, lock, note, operation, request, wait, progress, steps)
             finally:
                 os.close(lock)
         return _wait_for(home, answer, progress) if wait else answer
@@ -88,6 +100,7 @@ def _here(
     request: Mapping[str, Any],
     wait: bool,
     progress: Progress | None,
+    steps: Steps | None,
 ) -> dict[str, Any]:
     from memsearch.config import statedb
     from memsearch.workers import admin
@@ -96,7 +109,11 @@ def _here(
     answer: dict[str, Any] = {}
 
     def begin(engine: Engine) -> None:
-        answer.update(admin.handle(operation, request, engine))
+        asked = dict(request)
+        while (found := admin.handle(operation, asked, engine)).get("running"):
+            asked["job"] = found["job"]
+            _show(found, steps)
+        answer.update(found)
 
     def until(engine: Engine) -> bool:
         if not wait:
@@ -120,6 +137,11 @@ def _here(
             hint="memsearch status says what to do about it",
         )
     return answer
+
+
+def _show(answer: Mapping[str, Any], steps: Steps | None) -> None:
+    if steps is not None:
+        steps(answer["done"], answer["total"], answer["what"])
 
 
 def _lines(home: Home) -> Note:
@@ -167,16 +189,25 @@ def _wait_for(home: Home, answer: dict[str, Any], progress: Progress | None) -> 
 
 def _open(log: EventLog, collection: str) -> int:
     """Documents that are on their way now; one that waits for a later try is not."""
-    return int(
-        log.value(
-            "SELECT COUNT(*) FROM documents WHERE collection = ? AND state = 'open'"
-            " AND (due IS NULL OR due <= ?)",
-            (collection, time.time() + 1.0),
-        )
+    from memsearch.pipeline import renewal
+    from memsearch.pipeline.stages.documents import COST
+
+    soon = time.time() + 1.0
+    documents = log.value(
+        "SELECT COUNT(*) FROM documents WHERE collection = ? AND state = 'open'"
+        f" AND (due IS NULL OR due <= ?) AND COALESCE(error_class, '') <> '{COST}'",
+        (collection, soon),
     )
+    # When all are in a new collection, it is not the one that answers yet.
+    swaps = sum(
+        name == collection and (due is None or due <= soon) for name, due in renewal.ready(log)
+    )
+    return int(documents) + swaps
 
 
 def _outcome(log: EventLog, answer: Mapping[str, Any]) -> dict[str, Any]:
+    from memsearch.pipeline import cost
+
     collection = answer["collection"]
     failed = answer["unreadable"] + [
         f"{row['source']}: {row['error']}"
@@ -191,4 +222,14 @@ def _outcome(log: EventLog, answer: Mapping[str, Any]) -> dict[str, Any]:
         "SELECT COALESCE(SUM(chunks), 0) FROM documents WHERE collection = ? AND state = 'done'",
         (collection,),
     )
-    return {"chunks": int(chunks), "failed": failed}
+    waiting = [each.as_dict() for each in cost.estimates(log) if each.collection == collection]
+    renewed = log.row(
+        "SELECT error FROM renewals WHERE collection = ? AND error IS NOT NULL", (collection,)
+    )
+    if renewed is not None:
+        failed.append(f"{collection}: {renewed['error']} (it is tried again)")
+    return {
+        "chunks": int(chunks),
+        "failed": failed,
+        "waiting": waiting[0] if waiting else None,
+    }

@@ -8,14 +8,19 @@ from collections.abc import Callable
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.pipeline import (
     backup,
+    cost,
     dead_letters,
     index_repair,
     lost_entries,
     messages,
+    renewal,
     retention,
 )
 from memsearch.pipeline.auto_replay import AutoReplay
 from memsearch.pipeline.engine import Engine
+from memsearch.pipeline.stages.documents import identity as current_identity
+from memsearch.workers import reconcile
+from memsearch.workers.compacting import compactions_of
 from memsearch.workers.tailing import Follower
 
 #: Seconds between two looks at each duty.
@@ -24,9 +29,11 @@ LOST_SECONDS = 5.0
 CAPTURED_SECONDS = 15.0
 WIPE_SECONDS = 2.0
 VERIFY_SECONDS = 60.0
+RENEW_SECONDS = 2.0
 BACKUP_SECONDS = 60.0
 RETENTION_SECONDS = 3_600.0
 FOLLOW_SECONDS = 1.0
+COMPACT_SECONDS = 60.0
 
 
 class Duties:
@@ -41,15 +48,19 @@ class Duties:
         self._replay = AutoReplay(engine.log)
         self._due: dict[Callable[[], None], float] = {}
         self._verified = 0
+        #: Of the index, as the settings named it at the last look.
+        self._identity = ""
         self._duties: tuple[tuple[Callable[[], None], float], ...] = (
             (self._replay_owed, REPLAY_SECONDS),
             (self._append_lost, LOST_SECONDS),
             (self._replay_captured, CAPTURED_SECONDS),
             (self.verify_index, VERIFY_SECONDS),
             (self._wipe_messages, WIPE_SECONDS),
+            (self._renew_index, RENEW_SECONDS),
             (self._back_up, BACKUP_SECONDS),
             (self._drop_old, RETENTION_SECONDS),
             (Follower(engine).look, FOLLOW_SECONDS),
+            (compactions_of(engine).look, COMPACT_SECONDS),
         )
 
     def look(self) -> None:
@@ -110,8 +121,25 @@ class Duties:
         opening = engine.store_opening()
         if not opening or opening == self._verified:
             return
+        names = {
+            row["collection"]
+            for row in engine.log.rows("SELECT DISTINCT collection FROM documents")
+        }
+        renewal.check_opened(engine, names)
         index_repair.verify(engine)
         self._verified = engine.store_opening()
+
+    def _renew_index(self) -> None:
+        """See at once that the settings name another model, and go on with what is under way."""
+        engine = self._engine
+        identity = current_identity(engine)
+        if identity != self._identity:
+            if self._identity:
+                engine.note("identity_changed", before=self._identity, now=identity)
+                reconcile.reconcile(engine)
+            self._identity = identity
+        cost.look(engine)
+        renewal.look(engine)
 
     def _back_up(self) -> None:
         home = self._engine.home

@@ -21,6 +21,7 @@ from memsearch.pipeline.engine import Engine
 from memsearch.pipeline.log import EventLog
 from memsearch.pipeline.queue import QuietConsumer
 from memsearch.workers import reconcile, recovery
+from memsearch.workers.compacting import compactions_of
 from memsearch.workers.duties import Duties
 
 if TYPE_CHECKING:
@@ -244,6 +245,7 @@ class Worker:
             if service is not None:
                 service.stop()
             self._stop_consumers(consumers)
+            compactions_of(engine).stop()
             if ended is not None:
                 with contextlib.suppress(MemsearchError):  # a log that is damaged counts nothing
                     ended(engine)
@@ -394,9 +396,10 @@ class Worker:
     def _until_idle(self, engine: Engine) -> bool:
         minutes = engine.settings().workers.idle_exit_minutes
         # What a spent budget holds back goes on at midnight, and nobody else is awake then.
-        # Nor would anybody else follow the agents' files.
-        follows = engine.settings().capture.tail
-        if follows or _due(engine, wait=True) or _paused(engine):
+        # Nor would anybody else follow the agents' files, or keep the schedule.
+        settings = engine.settings()
+        follows = settings.capture.tail or settings.compact.schedule != "off"
+        if follows or not engine.is_idle() or _due(engine, wait=True) or _paused(engine):
             self._idle_since = time.monotonic()
             return False
         idle = time.monotonic() - max(self._idle_since, engine.asked)

@@ -18,6 +18,8 @@ from memsearch.config.project import working_folder
 if TYPE_CHECKING:
     from memsearch.config.paths import Home
 
+#: Starts what waits for somebody to agree to its cost.
+COMMAND = "memsearch index --force"
 #: Seconds between two lines of progress on stderr.
 PROGRESS_SECONDS = 1.0
 
@@ -30,7 +32,11 @@ def _project_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option("--force", is_flag=True, help="Also what did not change.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also what did not change; agrees to what embedding costs at a provider.",
+)
 @_project_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def index(paths: tuple[str, ...], force: bool, project: str | None, as_json: bool) -> None:
@@ -39,6 +45,11 @@ def index(paths: tuple[str, ...], force: bool, project: str | None, as_json: boo
     Without PATH: the memory of the project. A folder's vanished files leave the index; a
     file that is named changes nothing else. What did not change costs nothing. Workers do
     this by themselves for the memory of known projects.
+
+    Another model (memsearch config set embedding.model) makes another index beside the old
+    one, which answers by keywords until the new one takes its place. Where embedding costs
+    money, a changed model or a mass of new text waits: the estimate is shown, and a yes at
+    the question or --force starts it. Exit 1 while it waits.
 
     \b
     Examples:
@@ -53,6 +64,10 @@ def index(paths: tuple[str, ...], force: bool, project: str | None, as_json: boo
             "force": force,
         }
         answer = run(home, "index", request, wait=True)
+        if answer["waiting"] and not as_json and sys.stdin.isatty() and sys.stderr.isatty():
+            output.note(_cost(answer["waiting"]))
+            if click.confirm("Embed them now?", err=True):
+                answer = run(home, "index", request | {"agreed": True}, wait=True)
     if as_json:
         output.put_json(answer)
     else:
@@ -62,8 +77,19 @@ def index(paths: tuple[str, ...], force: bool, project: str | None, as_json: boo
         )
     for failure in answer["failed"]:
         output.note(f"not indexed: {failure}")
-    if answer["failed"]:
+    if answer["waiting"]:
+        output.note(f"not indexed yet: {_cost(answer['waiting'])}; {COMMAND} starts it")
+    if answer["failed"] or answer["waiting"]:
         raise SystemExit(output.DEGRADED)
+
+
+def _cost(waiting: dict[str, Any]) -> str:
+    """What waits for a yes, in words."""
+    return (
+        f"{waiting['texts']:,} texts of {waiting['documents']:,} documents would be embedded by"
+        f" {waiting['model']}, which may cost money: about {waiting['tokens']:,} tokens in"
+        f" {waiting['requests']:,} requests"
+    )
 
 
 @click.command()
@@ -107,14 +133,38 @@ def stats(project: str | None, as_json: bool) -> None:
                     (found.collection,),
                 )
                 counts = dict(row) if row is not None else counts
+                counts |= _identity(log, found.collection, settings)
             finally:
                 log.close()
     facts = {"project": found.root, "collection": found.collection, **counts}
     if as_json:
         output.put_json(facts)
         return
+    renewal = facts.pop("renewal", None)
     for name, value in facts.items():
         output.put(f"{name.replace('_', ' ')}: {value}")
+    if renewal:
+        output.put(
+            f"renewal: {renewal['documents']} of {renewal['of']} documents, to {renewal['to']}"
+        )
+
+
+def _identity(log: Any, collection: str, settings: Any) -> dict[str, Any]:
+    """What the index that answers was made by (model, rules), and how far it is renewed."""
+    from memsearch.pipeline import renewal
+    from memsearch.pipeline.stages.documents import identity_of
+    from memsearch.sinks.embedders import identity
+
+    wanted = identity_of(identity(settings.embedding))
+    under_way = [each for each in renewal.progress(log, wanted) if each.collection == collection]
+    if under_way:
+        return {"identity": under_way[0].old, "renewal": under_way[0].as_dict(wanted)}
+    held = log.value(
+        "SELECT identity FROM documents WHERE collection = ? AND state = 'done'"
+        " AND identity IS NOT NULL LIMIT 1",
+        (collection,),
+    )
+    return {"identity": held, "renewal": None}
 
 
 def _folder(project: str | None) -> str:
@@ -141,7 +191,14 @@ def request_for(project: str | None) -> dict[str, Any]:
     return {"cwd": _folder(project), "environ": forwarded(os.environ)}
 
 
-def run(home: Home, operation: str, request: dict[str, Any], *, wait: bool) -> dict[str, Any]:
+def run(
+    home: Home,
+    operation: str,
+    request: dict[str, Any],
+    *,
+    wait: bool,
+    steps: Callable[[int, int, str], None] | None = None,
+) -> dict[str, Any]:
     from memsearch.workers.asking import ask
 
     def log(home: Home) -> Callable[..., None]:
@@ -149,7 +206,16 @@ def run(home: Home, operation: str, request: dict[str, Any], *, wait: bool) -> d
 
         return open_log(home, echo=False)
 
-    return ask(home, os.environ, operation, request, wait=wait, progress=_Progress(), log=log)
+    return ask(
+        home,
+        os.environ,
+        operation,
+        request,
+        wait=wait,
+        progress=_Progress(),
+        steps=steps,
+        log=log,
+    )
 
 
 class _Progress:

@@ -35,6 +35,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Index": {
         "index": ("index_cmds:index", "Bring the index up to date with Markdown files."),
         "stats": ("index_cmds:stats", "Count a project's documents and chunks."),
+        "compact": ("compact_cmd:compact", "Turn old journals into digests; archive them."),
         "reset": ("index_cmds:reset", "Drop a project's index; its Markdown stays."),
     },
     "Set-up": {
