@@ -56,7 +56,7 @@ TRANSCRIPT = f"~/.claude/projects/-home-dev-demo/{SESSION}.jsonl"
 KEYS = {
     "chunk_hash", "content", "source", "heading", "heading_level", "start_line", "end_line",
     "score", "similarity", "ranks", "platform", "session", "turn", "day", "kind", "indexed",
-    "copies",
+    "copies", "foreign",
 }  # fmt: skip
 
 JOURNAL = f"""# 2026-03-05
