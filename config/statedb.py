@@ -56,6 +56,16 @@ _EVENTS = (
     """CREATE TABLE IF NOT EXISTS payloads(
         event_id TEXT NOT NULL PRIMARY KEY,
         body TEXT NOT NULL) WITHOUT ROWID""",
+    # Collections that are built anew aside, until they are swapped in (``pipeline.renewal``).
+    """CREATE TABLE IF NOT EXISTS renewals(
+        collection TEXT NOT NULL PRIMARY KEY, identity TEXT NOT NULL, old TEXT NOT NULL,
+        started TEXT NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, due REAL,
+        error TEXT) WITHOUT ROWID""",
+    # What embedding the documents that wait for a person's word would take (``pipeline.cost``);
+    # ``share`` is the part of a request.
+    """CREATE TABLE IF NOT EXISTS estimates(
+        stream TEXT NOT NULL PRIMARY KEY, collection TEXT NOT NULL, model TEXT NOT NULL,
+        texts INTEGER NOT NULL, tokens INTEGER NOT NULL, share REAL NOT NULL) WITHOUT ROWID""",
     # What hooks bring of a conversation, unredacted until the capture stage's first look.
     """CREATE TABLE IF NOT EXISTS messages(
         event_id TEXT NOT NULL PRIMARY KEY,

@@ -265,6 +265,14 @@ class MemSearch:
             raise MemsearchError(
                 "Not indexed: " + "; ".join(done["failed"]), kind=ErrorClass.BAD_FILE
             )
+        if done["waiting"]:
+            waiting = done["waiting"]
+            raise MemsearchError(
+                f"embedding {waiting['texts']} texts, about {waiting['tokens']} tokens, at"
+                f" {waiting['model']} may cost money and waits",
+                kind=ErrorClass.BUDGET,
+                hint="index(force=True) agrees to it",
+            )
         return int(done["chunks"])
 
     def _settings(self) -> Settings:

@@ -162,6 +162,9 @@ def _behind(
     if document and document.indexed == (found.mtime_ns, found.size):
         if document.state == "done":
             return 0
+        if document.state == "dead":
+            # An index that was made anew went on without it: then its words are read here.
+            unindexed.append(found)
         # Its text is indexed; something else of it is being renewed, for instance its model.
         times.append(document.updated)
         return 1

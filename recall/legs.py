@@ -6,19 +6,19 @@ import heapq
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from statistics import fmean, pstdev
-from typing import Protocol
+from typing import Any, Protocol
 
 from memsearch.config.project import Project
 from memsearch.recall import scan
 from memsearch.recall.freshness import Freshness
 from memsearch.recall.fusion import FLAT, FUSIONS, Fused, Leg, Question, in_order
-from memsearch.recall.logview import Document
+from memsearch.recall.logview import Document, model_of
 from memsearch.recall.scan import Scan
 from memsearch.recall.scope import Memory
 from memsearch.sinks.chunker import embedding_text
 from memsearch.sinks.ids import content_hash
 from memsearch.sinks.language import is_chinese, without
-from memsearch.sinks.types import Filters, Hit, Vectors
+from memsearch.sinks.types import IDENTITY, PARTIAL, Filters, Hit, Vectors
 
 #: Each leg fetches this many hits at least, ...
 LEG_MIN = 30
@@ -32,6 +32,8 @@ SMALL_GROUP = 6
 #: What a digest's score is multiplied by: a month in one text holds every word, and the note
 #: that says it precisely belongs before it.
 DIGEST_WEIGHT = 0.8
+#: How often a collection that another one takes the name of is looked at again.
+MAX_LOOKS = 3
 #: Unindexed documents whose ids are looked up in the index, to know what of them it holds.
 MAX_ID_LOOKUPS = 20
 
@@ -40,6 +42,8 @@ class Index(Protocol):
     """What is searched: a part of ``sinks.types.Store``, or the files themselves."""
 
     def dimension(self, collection: str) -> int | None: ...
+
+    def identity(self, collection: str) -> Mapping[str, Any] | None: ...
 
     def ids(self, collection: str, source: str) -> set[str]: ...
 
@@ -81,6 +85,7 @@ class Asked:
         literal: It holds names, codes or quotes.
         top_k: How many results are wanted.
         fusion: A name in ``fusion.FUSIONS``.
+        model: Identity of the model that the vector is of; empty when it is not known.
     """
 
     text: str
@@ -89,6 +94,7 @@ class Asked:
     literal: bool = False
     top_k: int = 5
     fusion: str = "standardized"
+    model: str = ""
 
     @property
     def limit(self) -> int:
@@ -173,33 +179,65 @@ class Ranker:
         dense: list[list[Hit]] = []
         keyword: list[list[Hit]] = []
         for collection, scope in self._scopes.items():
-            vector = self._vector_for(index, collection)
-            if vector is not None:
-                hits = index.dense(collection, vector, self._dense_limit, filters)
-                dense.append(self._still_true(scope, hits))
+            near, said = self._look(index, collection, filters)
+            if near is not None:
+                dense.append(self._still_true(scope, near))
             if asked.terms:
-                hits = index.keyword(collection, asked.terms, asked.limit, filters)
-                keyword.append(self._still_true(scope, hits))
+                keyword.append(self._still_true(scope, said))
         # A leg that could not run is None, so that the other one is scored alone.
         return (
             best_of(dense, self._dense_limit) if dense else None,
             best_of(keyword, asked.limit) if keyword else None,
         )
 
+    def _look(
+        self, index: Index, collection: str, filters: Filters
+    ) -> tuple[list[Hit] | None, list[Hit]]:
+        """Both legs of one collection, of one and the same state of it.
+
+        Another collection may take its name at any moment, one of another model: then what
+        was found is thrown away.
+        """
+        asked = self._asked
+        near: list[Hit] | None = None
+        said: list[Hit] = []
+        for _ in range(MAX_LOOKS):
+            held = index.identity(collection)
+            vector = self._vector_for(index, collection, held)
+            near = None
+            if vector is not None:
+                near = index.dense(collection, vector, self._dense_limit, filters)
+            if asked.terms:
+                said = index.keyword(collection, asked.terms, asked.limit, filters)
+            if index.identity(collection) == held:
+                return near, said
+        return None, said
+
     @property
     def _dense_limit(self) -> int:
         return self._asked.limit * (LANGUAGES_FACTOR if self._directions else 1)
 
-    def _vector_for(self, index: Index, collection: str) -> Vectors | None:
+    def _vector_for(
+        self, index: Index, collection: str, held: Mapping[str, Any] | None
+    ) -> Vectors | None:
+        """The question's vector, if what the collection holds can be compared with it."""
         vector = self._asked.vector
         if vector is None:
             return None
+        why = ""
+        model = model_of(str((held or {}).get(IDENTITY) or ""))
         dimension = index.dimension(collection)
-        if dimension not in (None, len(vector)):
-            note = (
-                f"Searched by keywords alone: the index holds vectors of {dimension} numbers and"
-                f" the model of now gives {len(vector)}; memsearch index renews it"
+        if held is not None and held.get(PARTIAL):
+            why = "some of the index has no vectors yet"
+        elif model and self._asked.model and model != self._asked.model:
+            why = f"the index is of {model}, the model of now is {self._asked.model}"
+        elif dimension not in (None, len(vector)):
+            why = (
+                f"the index holds vectors of {dimension} numbers and the model of now gives"
+                f" {len(vector)}"
             )
+        if why:
+            note = f"Searched by keywords alone: {why}; memsearch index renews it"
             if note not in self.notes:
                 self.notes.append(note)
             return None

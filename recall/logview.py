@@ -30,7 +30,8 @@ class Document:
 
     ``indexed`` is the ``(mtime in ns, size in bytes)`` of the file as the index holds it, or
     None when it was never indexed. ``state`` is ``open``, ``dead`` or ``done``. ``model`` is
-    the embedding model that its vectors in the index are of; empty when it has none.
+    the embedding model that its vectors in the index are of; empty when it has none. ``held``:
+    it waits until somebody agrees to what embedding it costs.
     """
 
     source: str
@@ -39,6 +40,7 @@ class Document:
     updated: str
     indexed: tuple[int, int] | None
     model: str = ""
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +183,15 @@ def _take(db: sqlite3.Connection, collections: tuple[str, ...] | None) -> LogVie
         where = f" AND collection IN ({', '.join('?' * len(collections))})"
         values = collections
     documents: dict[str, list[Document]] = {}
-    for collection, source, file, state, updated, mtime_ns, size, identity in db.execute(
+    for collection, source, file, state, updated, mtime_ns, size, identity, why in db.execute(
         "SELECT collection, source, path, state, updated, indexed_mtime_ns, indexed_size,"
-        " identity FROM documents WHERE state != 'removed'" + where,
+        " identity, error_class FROM documents WHERE state != 'removed'" + where,
         values,
     ).fetchall():
         indexed = None if mtime_ns is None else (int(mtime_ns), int(size or 0))
+        held = state == "open" and why == "cost"
         documents.setdefault(collection, []).append(
-            Document(source, file, state, updated, indexed, model_of(identity or ""))
+            Document(source, file, state, updated, indexed, model_of(identity or ""), held)
         )
     waiting: dict[str, Waiting] = {}
     for collection, open_turns, dead, since in db.execute(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.project import Project
-from memsearch.recall import freshness, scan
+from memsearch.recall import freshness, origin, scan
 from memsearch.recall.dates import day_text, local_today
 from memsearch.recall.dedupe import Folded, fold
 from memsearch.recall.direct import DirectIndex
@@ -18,6 +18,7 @@ from memsearch.recall.filters import make_filters
 from memsearch.recall.fusion import Fused
 from memsearch.recall.language import directions
 from memsearch.recall.legs import Asked, Index, Ranker, Scope
+from memsearch.recall.origin import Written, turns_behind
 from memsearch.recall.requests import (
     MAX_QUERY_CHARS,
     MAX_TOP_K,
@@ -74,6 +75,7 @@ class Means:
         embedder: Gives that model.
         directions: By collection, the direction between the languages.
         cache: Opens the cache of vectors for reading.
+        foreign: Which of some texts this machine did not write.
     """
 
     store: AbstractContextManager[Store | None] | None
@@ -81,6 +83,7 @@ class Means:
     embedder: Callable[[], Embedder]
     directions: Callable[[Sequence[str]], Mapping[str, Vectors]]
     cache: Callable[[], EmbeddingCache]
+    foreign: Callable[[Sequence[Written]], Sequence[bool]] = lambda texts: [True] * len(texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,7 @@ def search(query: str, options: SearchOptions, *, scopes: Sequence[Scope], means
         text,
         query_keywords(text),
         _vector(text, scopes, means, notes),
+        model=means.model,
         literal=any(mark in text for mark in QUOTES) or bool(identifiers(text)),
         top_k=options.top_k,
         fusion=options.fusion,
@@ -166,13 +170,23 @@ def search(query: str, options: SearchOptions, *, scopes: Sequence[Scope], means
     folded = fold(joined(looks), options.top_k)
     if time is not None:
         notes.append(_told(time, folded, looks))
-    results = [result(item, indexed=_key(item) not in unindexed) for item in folded]
+    projects = _projects(ranker.project_of, texts)
+    foreign = means.foreign([_written(item, projects) for item in folded])
+    results = [
+        result(item, indexed=_key(item) not in unindexed, foreign=strange)
+        for item, strange in zip(folded, foreign, strict=True)
+    ]
     if texts.skipped:
         which = "" if means.store and degraded else "that the index does not hold "
         notes.append(f"{texts.skipped} documents {which}were too much to read for this answer")
     if len(scopes) > 1:
-        _name_projects(results, ranker.project_of, texts)
-    told = fresh.as_dict() | {"scanned": len(texts.chunks), "unscanned": texts.skipped}
+        for each in results:
+            each["project"] = projects[each["chunk_hash"]].root
+    told = fresh.as_dict() | {
+        "scanned": len(texts.chunks),
+        "unscanned": texts.skipped,
+        "renewal": renewal_of(means.model, scopes),
+    }
     return Answer(results, told, notes, degraded)
 
 
@@ -230,7 +244,7 @@ def _vector(text: str, scopes: Sequence[Scope], means: Means, notes: list[str]) 
     if other:
         notes.append(
             f"Searched by keywords alone: the index is of {other}, the model of now is"
-            f" {means.model}; memsearch index renews it"
+            f" {means.model}; {_how_far(renewal_of(means.model, scopes))}"
         )
         return None
     try:
@@ -265,7 +279,13 @@ def _key(item: Folded) -> str:
     return item.fused.hit.chunk_hash
 
 
-def result(item: Folded, *, indexed: bool) -> dict[str, Any]:
+def _written(item: Folded, projects: Mapping[str, Project]) -> Written:
+    hit = item.fused.hit
+    project = projects[hit.chunk_hash]
+    return Written(project, turns_behind(project, hit))
+
+
+def result(item: Folded, *, indexed: bool, foreign: bool) -> dict[str, Any]:
     """A result as every face of recall gives it out."""
     hit, fused = item.fused.hit, item.fused
     return {
@@ -285,6 +305,7 @@ def result(item: Folded, *, indexed: bool) -> dict[str, Any]:
         "day": day_text(hit.day),
         "kind": hit.kind,
         "indexed": indexed,
+        "foreign": foreign,
         "copies": item.copies,
     }
 
@@ -338,6 +359,7 @@ def means_of(access: Access) -> Means:
         embedder=access.embedder,
         directions=lambda names: directions(access.home.state_db, names, model),
         cache=cache,
+        foreign=lambda written: origin.foreign(access.home, written),
     )
 
 
@@ -363,16 +385,50 @@ def _other_models(model: str, scopes: Sequence[Scope]) -> str:
     )
 
 
-def _name_projects(
-    results: list[dict[str, Any]], project_of: Mapping[str, Project], texts: Scan
-) -> None:
-    """Say of each result which project it is from."""
-    roots = {key: project.root for key, project in project_of.items()}
+def renewal_of(model: str, scopes: Sequence[Scope]) -> dict[str, Any] | None:
+    """How far an index of another model has become one of ``model``, for the answer.
+
+    Returns:
+        ``to``, ``from`` (models), ``documents`` (those that are done) ``of`` how many, and
+        ``waits`` (for somebody to agree to what it costs); None when all is of this model.
+    """
+    others = _other_models(model, scopes)
+    if not others:
+        return None
+    documents = [
+        document for scope in scopes for document in scope.documents if document.state != "dead"
+    ]
+    done = [each for each in documents if each.model == model and each.state == "done"]
+    return {
+        "from": others.split(", "),
+        "to": model,
+        "documents": len(done),
+        "of": len(documents),
+        "waits": any(document.held for document in documents),
+    }
+
+
+def _how_far(renewal: Mapping[str, Any] | None) -> str:
+    if renewal is None:
+        return "memsearch index renews it"
+    if renewal["waits"]:
+        return (
+            "renewing it may cost money and waits for memsearch index --force"
+            " (memsearch status says how much)"
+        )
+    return (
+        f"{renewal['documents']} of {renewal['of']} documents are renewed"
+        " (memsearch index waits for the rest)"
+    )
+
+
+def _projects(project_of: Mapping[str, Project], texts: Scan) -> dict[str, Project]:
+    """Which project each text is from, by its id."""
+    found = dict(project_of)
     for document, hits in texts.chunks.items():
         for hit in hits:
-            roots.setdefault(hit.chunk_hash, document.project.root)
-    for item in results:
-        item["project"] = roots[item["chunk_hash"]]
+            found.setdefault(hit.chunk_hash, document.project)
+    return found
 
 
 def _options(request: Mapping[str, Any], where: Setting) -> SearchOptions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -15,6 +16,10 @@ else:
     Vectors = Any  # numpy costs 0.1 s to import, and journals are read without it
 
 Kind = Literal["entry", "note", "digest", "archive"]
+
+#: Keys of what ``Store.identity`` holds: what the rows were made by (model and rules), and
+#: whether some of them have no vector of that model, so that none may be compared.
+IDENTITY, PARTIAL = "identity", "partial"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +124,10 @@ class Embedder(Protocol):
     model: str
     #: Length of a vector, or None while an endpoint has not told yet.
     dimension: int | None
-    #: Calls leave this machine and may cost money.
+    #: Calls leave this machine.
     remote: bool
+    #: Calls may cost money: they go to somebody else's machine, and not to an Ollama there.
+    paid: bool
     #: Texts that one call or request takes at the most.
     batch_size: int
 
@@ -134,6 +141,13 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> Vectors:
         """The vector of a question: shape ``(dimension,)``, float32, L2 norm 1."""
+        ...
+
+    def estimate(self, texts: list[str]) -> tuple[int, float]:
+        """What ``embed_passages`` would take: tokens, and requests with their fraction.
+
+        Only of interest where ``paid``.
+        """
         ...
 
     def close(self) -> None:
@@ -160,6 +174,18 @@ class Store(Protocol):
 
     def drop(self, collection: str) -> None:
         """Drop the collection; a missing one is no error."""
+        ...
+
+    def swap(self, collection: str) -> None:
+        """Put the collection that was built aside in place of the old one, which goes."""
+        ...
+
+    def identity(self, collection: str) -> dict[str, Any] | None:
+        """What ``set_identity`` stored; None when there is nothing, or no such collection."""
+        ...
+
+    def set_identity(self, collection: str, identity: Mapping[str, Any]) -> None:
+        """Store with the collection what its rows were made by, durably."""
         ...
 
     def upsert(self, collection: str, rows: list[Row]) -> None:

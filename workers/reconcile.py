@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memsearch.config.project import Project, source_of
@@ -61,7 +62,13 @@ def reconcile_project(engine: Engine, project: Project) -> int:
 
 
 def send_changed(
-    engine: Engine, project: Project, paths: list[str], cause: str, *, force: bool = False
+    engine: Engine,
+    project: Project,
+    paths: list[str],
+    cause: str,
+    *,
+    force: bool = False,
+    agreed: bool = False,
 ) -> int:
     """Queue the documents among ``paths`` that differ from what the index holds.
 
@@ -71,6 +78,7 @@ def send_changed(
         paths: Absolute paths; one that is gone leaves the index.
         cause: Why, for the log.
         force: Queue all of them.
+        agreed: Somebody agreed to what embedding them costs.
 
     Returns:
         How many were queued.
@@ -114,14 +122,23 @@ def send_changed(
     if changed:
         with engine.log.transaction() as tx:
             for source, path in changed:
-                queue_document(tx, project, source, path, cause, force=force)
+                queue_document(tx, project, source, path, cause, force=force, agreed=agreed)
     return len(changed)
 
 
 def queue_document(
-    tx: Transaction, project: Project, source: str, path: str, cause: str, *, force: bool = False
+    tx: Transaction,
+    project: Project,
+    source: str,
+    path: str,
+    cause: str,
+    *,
+    force: bool = False,
+    agreed: bool = False,
 ) -> None:
     """One document on its way through the index stages."""
     event = document_changed(project, source, path, cause, force=force)
+    if agreed:
+        event = replace(event, data={**event.data, "agreed": True})
     tx.append(event)
     tx.add_task("chunk", event.stream)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from memsearch.config import statedb
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home
+from memsearch.pipeline import renewal
 from memsearch.pipeline.events import Event, EventType, session_key
 from memsearch.pipeline.log import EventLog, Transaction
 from memsearch.pipeline.queue import flush
+from memsearch.pipeline.stages.documents import COST
 
 if TYPE_CHECKING:
     import sqlite3
@@ -34,6 +36,10 @@ _IS_FIRST = (
     "NOT EXISTS (SELECT 1 FROM turns AS e WHERE e.state = 'open' AND e.platform = t.platform"
     " AND e.session = t.session AND (e.at, e.position, e.stream) < (t.at, t.position, t.stream))"
 )
+
+
+#: Of a document: nobody has to agree to its cost first.
+_NOT_HELD = f"COALESCE(error_class, '') <> '{COST}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +77,12 @@ def open_work(reader: EventLog | Transaction) -> list[Work]:
         elif row["error_class"] != "budget":
             add("summarize", row["stream"], row["due"])
     for row in reader.rows(
-        "SELECT stream, collection, stage, due FROM documents WHERE state = 'open' ORDER BY seq"
+        "SELECT stream, collection, stage, due FROM documents WHERE state = 'open'"
+        f" AND {_NOT_HELD} ORDER BY seq"
     ):
         add(row["stage"], _document_key(row), row["due"])
+    for collection, due in renewal.ready(reader):
+        add("upsert", collection, due)
     return list(work.values())
 
 
@@ -83,7 +92,7 @@ def _document_key(row: sqlite3.Row) -> str:
 
 _NEXT_DUE = (
     "SELECT MIN(COALESCE(due, 0)) FROM hooks WHERE state = 'open'",
-    "SELECT MIN(COALESCE(due, 0)) FROM documents WHERE state = 'open'",
+    f"SELECT MIN(COALESCE(due, 0)) FROM documents WHERE state = 'open' AND {_NOT_HELD}",
     # A turn that waits for an earlier one of its session has nothing to do, whatever its due.
     "SELECT MIN(COALESCE(due, 0)) FROM turns AS t WHERE state = 'open'"
     f" AND COALESCE(error_class, '') <> 'budget' AND (stage = 'summarize' OR {_IS_FIRST})",
@@ -98,6 +107,7 @@ def next_due(log: EventLog) -> float | None:
         for the budget.
     """
     dues = [log.value(sql) for sql in _NEXT_DUE]
+    dues += [due or 0.0 for _, due in renewal.ready(log)]
     return min((float(due) for due in dues if due is not None), default=None)
 
 

@@ -156,6 +156,14 @@ def lines(found: dict[str, Any]) -> list[str]:
             f"  index: {row['documents']} documents, {row['chunks']} chunks{behind}"
             f"  ({row['project'] or row['collection']})"
         )
+    for row in found.get("renewals", []):
+        shown.append(
+            f"  renewing: {row['documents']} of {row['of']} documents, from"
+            f" {row['from'] or 'what is not known'} to {row['to']}"
+            f"  ({row['project'] or row['collection']});"
+            + (" waits, see above;" if row["waits"] else "")
+            + " keywords answer meanwhile"
+        )
     for path in found.get("put_aside", []):
         shown.append(f"  damaged, put aside and made anew; delete it when you like: {path}")
     budget = found.get("budget")

@@ -10,13 +10,14 @@ from memsearch.config.project import ARCHIVE_FOLDER, JOURNAL_FOLDER
 from memsearch.sinks import embedders
 from memsearch.sinks.chunker import CHUNKER_VERSION, chunk_document
 from memsearch.sinks.documents import load_document
-from memsearch.sinks.keywords import KEYWORDS_VERSION
+from memsearch.sinks.keywords import KEYWORDS_VERSION, chunk_keywords
+from memsearch.sinks.types import Row
 
 if TYPE_CHECKING:
     import sqlite3
 
     from memsearch.pipeline.engine import Engine
-    from memsearch.sinks.types import Chunk
+    from memsearch.sinks.types import Chunk, Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +73,54 @@ def is_archived(path: str) -> bool:
 
 def identity(engine: Engine) -> str:
     """What must be the same for two vectors or two keyword lists to be compared."""
-    model = embedders.identity(engine.settings().embedding)
+    return identity_of(embedders.identity(engine.settings().embedding))
+
+
+def identity_of(model: str) -> str:
+    """The identity of an index with a model's vectors and the present rules.
+
+    Args:
+        model: As ``Embedder.model`` gives it.
+    """
     return f"{model}/chunker-{CHUNKER_VERSION}/keywords-{KEYWORDS_VERSION}"
 
 
+def model_of(identity: str) -> str:
+    """The model in an identity."""
+    return identity.partition("/chunker-")[0]
+
+
+def row_of(name: str, chunk: Chunk, vector: Vectors) -> Row:
+    """A chunk as it lies in the index.
+
+    Args:
+        name: Its id.
+        chunk: The chunk.
+        vector: Shape ``(dimension,)``.
+    """
+    return Row(
+        chunk_hash=name,
+        embedding=vector,
+        content=chunk.content,
+        keywords=chunk_keywords(chunk),
+        source=chunk.source,
+        heading=chunk.heading,
+        heading_level=chunk.heading_level,
+        start_line=chunk.start_line,
+        end_line=chunk.end_line,
+        platform=chunk.platform,
+        session=chunk.session,
+        turn=chunk.turn,
+        day=chunk.day,
+        kind=chunk.kind,
+    )
+
+
+#: ``error_class`` of a document that waits until somebody agrees to what embedding it costs.
+COST = "cost"
+
 OPEN = (
     "SELECT * FROM documents WHERE collection = ? AND stage = ? AND state = 'open'"
-    " AND (due IS NULL OR due <= ?) ORDER BY changed_at, stream LIMIT ?"
+    f" AND (due IS NULL OR due <= ?) AND COALESCE(error_class, '') <> '{COST}'"
+    " ORDER BY changed_at, stream LIMIT ?"
 )

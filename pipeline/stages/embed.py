@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from memsearch.config.errors import MemsearchError
+from memsearch.pipeline import cost
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.retry import TRANSIENT
 from memsearch.pipeline.stages.documents import OPEN, Document, load
@@ -29,14 +31,41 @@ def embed(engine: Engine, collection: str) -> None:
         collection: The collection's name.
     """
     while not engine.stop.is_set():
-        rows = engine.log.rows(OPEN, (collection, "embed", time.time(), MAX_DOCUMENTS))
+        paid = _is_paid(engine)
+        if paid and cost.is_incomplete(engine, collection):
+            return
+        # What is paid for is judged as a whole.
+        most = -1 if paid else MAX_DOCUMENTS
+        rows = engine.log.rows(OPEN, (collection, "embed", time.time(), most))
         if not rows:
             return
         loaded: list[tuple[sqlite3.Row, Document]] = []
         for row in rows:
             with engine.failing("embed", row, collection):
                 loaded.append((row, load(engine, row)))
+        if paid:
+            loaded = _held_back(engine, collection, loaded)
         _embed_all(engine, collection, loaded)
+
+
+def _is_paid(engine: Engine) -> bool:
+    try:
+        return engine.embedder().paid
+    except MemsearchError:
+        return False  # said again, and written down, where a document is embedded
+
+
+def _held_back(
+    engine: Engine, collection: str, loaded: list[tuple[sqlite3.Row, Document]]
+) -> list[tuple[sqlite3.Row, Document]]:
+    """Those that go on; what cannot be judged has failed."""
+    try:
+        return cost.hold(engine, engine.embedder(), loaded)
+    except Exception as failure:
+        error = engine.as_failure("embed", collection, failure)
+        for row, _ in loaded:
+            engine.failed("embed", row, collection, error)
+        return []
 
 
 def _embed_all(engine: Engine, collection: str, loaded: list[tuple[sqlite3.Row, Document]]) -> None:

@@ -37,6 +37,7 @@ class LocalEmbedder:
     """
 
     remote: bool = False
+    paid: bool = False
 
     def __init__(self, model: str = "", *, batch_size: int = 0) -> None:
         self._name = model or LOCAL_MODEL
@@ -62,6 +63,11 @@ class LocalEmbedder:
         """The vector of a question, shape ``(dimension,)``, float32, L2 norm 1."""
         vector: Vectors = self._encode([self._query_prefix + text])[0]
         return vector
+
+    def estimate(self, texts: list[str]) -> tuple[int, float]:
+        """See ``Embedder``: nothing leaves this machine."""
+        del texts
+        return 0, 0.0
 
     def close(self) -> None:
         """Let go of the model; the next call loads it again."""

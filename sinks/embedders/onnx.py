@@ -131,6 +131,7 @@ class OnnxEmbedder:
     model: str = BUILT_IN_IDENTITY
     dimension: int | None = BUILT_IN_DIMENSION
     remote: bool = False
+    paid: bool = False
     batch_size: int = MAX_BATCH
 
     def __init__(self, models_dir: str, *, threads: int | None = None) -> None:
@@ -188,6 +189,11 @@ class OnnxEmbedder:
         means = _run(model, model.windows(QUERY_PREFIX + text, 1)[:1])
         vector: Vectors = _normalise(means)[0]
         return vector
+
+    def estimate(self, texts: list[str]) -> tuple[int, float]:
+        """See ``Embedder``: nothing leaves this machine."""
+        del texts
+        return 0, 0.0
 
     def load(self) -> None:
         """Load the model now, converting it first if that was never done.

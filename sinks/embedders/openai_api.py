@@ -41,6 +41,9 @@ CONCURRENCY = 4
 #: so that batches stay below the provider's bound.
 BYTES_PER_TOKEN = 3
 
+#: What is called so costs nothing, wherever it runs.
+FREE_NAME = "ollama"
+
 #: Sent in place of a text without letters, which most endpoints refuse.
 EMPTY_TEXT = "(empty)"
 
@@ -85,6 +88,26 @@ def is_loopback(base_url: str) -> bool:
     except ValueError:
         return False
     return address.is_loopback or address.is_unspecified
+
+
+#: Endings of names that only a private network knows.
+_PRIVATE_NAMES = (".local", ".lan", ".home", ".internal", ".intranet", ".home.arpa", ".localdomain")
+
+
+def is_private(base_url: str) -> bool:
+    """The address is this machine's own, or one of its private network: nobody bills for it.
+
+    Told by the address as it is written; nothing is looked up. A name without a dot is one of
+    the local network, as containers have.
+    """
+    if is_loopback(base_url):
+        return True
+    host = (urlsplit(base_url).hostname or "").rstrip(".").lower()
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host or host.endswith(_PRIVATE_NAMES)
+    return address.is_private or address.is_link_local
 
 
 class OpenAIEmbedder:
@@ -140,6 +163,7 @@ class OpenAIEmbedder:
         self.model = identity(name, model, asked, passage_prefix)
         self.dimension = dimension
         self.remote = not is_loopback(base_url)
+        self.paid = name != FREE_NAME and not is_private(base_url)
         self.batch_size = batch_size
         self._name = model
         self._base_url = base_url
@@ -187,6 +211,15 @@ class OpenAIEmbedder:
         """
         vector: Vectors = self._send([self._input(text, "query")], "query")[0]
         return vector
+
+    def estimate(self, texts: list[str]) -> tuple[int, float]:
+        """Tokens of texts, rather too many, and the share of full requests that they make.
+
+        The sum over all texts, rounded up, is the number of requests, nearly.
+        """
+        tokens = [estimate_tokens(self._input(text, "passage")) for text in texts]
+        by_count = len(texts) / self.batch_size
+        return sum(tokens), max(by_count, sum(tokens) / self._batch_tokens)
 
     def close(self) -> None:
         """Close the connections, those in use when their request ends; a call opens new ones."""
