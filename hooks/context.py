@@ -113,8 +113,9 @@ def look(
             context = compose(ours, behind)
             if len(ours) < len(entries) and tell_once(home, project.memory_dir):
                 faults.append(
-                    "notes in this project that were not written here are searched, but not put"
-                    " before the model at the start; memsearch trust changes that."
+                    "notes in this project that were not captured on this machine are searched"
+                    " and marked foreign, but not put before the model at the start. Read them;"
+                    " memsearch trust changes that."
                 )
     except sqlite3.Error as error:  # a damaged or busy database: the session starts without
         faults = [f"{home.state_db} cannot be read: {error}"]

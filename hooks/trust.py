@@ -1,16 +1,11 @@
-"""Whether a project's notes may be put before a model unasked.
-
-A cloned repository brings journals that somebody else wrote. They are searched like any
-other Markdown; what is injected at a session's start are entries of turns that this machine
-captured, and everything in a folder that the user trusts.
-"""
+"""Which of a project's notes may be put before a model unasked, and who was told of the rest."""
 
 from __future__ import annotations
 
-import os
 import sqlite3
 
-from memsearch.config.paths import Home, write_atomic
+from memsearch.config.paths import Home
+from memsearch.config.trust import captured, folders, is_foreign, put_folder, trusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,16 +13,14 @@ if TYPE_CHECKING:
 
     from memsearch.hooks.journals import Recent
 
-#: One memory folder a line, absolute real paths, in the home's ``run/``.
-TRUSTED_FILE = "trusted"
-#: The folders whose foreign notes the user has been told of, in the same form.
+#: The folders whose foreign notes the user has been told of, one a line, in ``run/``.
 TOLD_FILE = "told-of"
 
 
 def may_inject(
     home: Home, memory_dir: str, db: sqlite3.Connection | None, entries: Sequence[Recent]
 ) -> list[Recent]:
-    """Those of a folder's entries that may be injected.
+    """Those of a folder's entries that may be injected: ours, or all of a trusted folder.
 
     Args:
         home: The home.
@@ -37,61 +30,25 @@ def may_inject(
     """
     if memory_dir in trusted(home):
         return list(entries)
-    turns = sorted({entry.turn for entry in entries if entry.turn})
-    if db is None or not turns:
+    if db is None:
         return []
-    marks = ", ".join("?" * len(turns))
-    ours = {
-        row[0]
-        for row in db.execute(
-            # Open as well: an entry stands in its file a moment before the log says so.
-            "SELECT turn FROM turns WHERE memory_dir = ? AND state IN ('open', 'done')"
-            f" AND turn IN ({marks})",
-            (memory_dir, *turns),
-        ).fetchall()
-    }
-    return [entry for entry in entries if entry.turn in ours]
+    ours = captured(db, memory_dir, (entry.turn for entry in entries))
+    return [entry for entry in entries if not is_foreign([entry.turn] if entry.turn else [], ours)]
 
 
-def trusted(home: Home) -> frozenset[str]:
-    """The folders that the user said are trusted."""
-    return _folders(home, TRUSTED_FILE)
+def held_back(home: Home, memory_dir: str, db: sqlite3.Connection | None) -> int:
+    """How many of a folder's recent entries are not injected."""
+    from memsearch.hooks import journals
 
-
-def set_trusted(home: Home, memory_dir: str, trust: bool) -> bool:
-    """Trust a folder, or no longer.
-
-    Returns:
-        Whether that changed anything.
-
-    Raises:
-        OSError: The list cannot be written.
-    """
-    return _put(home, TRUSTED_FILE, memory_dir, trust)
+    entries = journals.recent(memory_dir)
+    return len(entries) - len(may_inject(home, memory_dir, db, entries))
 
 
 def tell_once(home: Home, memory_dir: str) -> bool:
     """Whether the user is to be told now that notes are held back: once for a folder."""
+    if memory_dir in folders(home, TOLD_FILE):
+        return False
     try:
-        return _put(home, TOLD_FILE, memory_dir, True)
+        return put_folder(home, TOLD_FILE, memory_dir, True)
     except OSError:
         return False  # a home that cannot be written would tell at every start
-
-
-def _folders(home: Home, name: str) -> frozenset[str]:
-    try:
-        with open(os.path.join(home.run, name), encoding="utf-8", errors="surrogateescape") as file:
-            return frozenset(line.rstrip("\n") for line in file if line.strip())
-    except OSError:
-        return frozenset()  # nobody yet
-
-
-def _put(home: Home, name: str, folder: str, there: bool) -> bool:
-    folders = set(_folders(home, name))
-    if (folder in folders) == there or "\n" in folder:
-        return False
-    folders.symmetric_difference_update({folder})
-    os.makedirs(home.run, mode=0o700, exist_ok=True)
-    body = "".join(f"{each}\n" for each in sorted(folders))
-    write_atomic(os.path.join(home.run, name), body.encode("utf-8", "surrogateescape"))
-    return True

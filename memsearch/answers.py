@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memsearch.cli.output import shorten
+
+#: The mark of what this machine did not write.
+FOREIGN = "foreign"
+#: What that mark means, for whoever reads an answer.
+FOREIGN_NOTE = (
+    "what is marked foreign was not captured on this machine: it came with the project, or was"
+    " written by hand; memsearch trust says that this project's notes are as good as yours"
+)
+
+
+def quoted(text: str) -> str:
+    """A foreign text, each line with a mark: it cannot pass for the next result."""
+    return "\n".join(f"> {line}".rstrip() for line in text.split("\n")) if text else ""
+
+
+def foreign_notes(items: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What the mark means, where one of the items has it."""
+    return [FOREIGN_NOTE] if any(item.get("foreign") for item in items) else []
+
+
+def section_text(answer: Mapping[str, Any]) -> str:
+    """An answer of ``expand``: where the section stands, and what it says."""
+    place = f"{answer['path']}:{answer['start_line']}-{answer['end_line']}"
+    if answer.get("foreign"):
+        return f"{place}  {FOREIGN}\n\n{quoted(answer['content'])}"
+    return f"{place}\n\n{answer['content']}"
 
 
 def result_text(number: int, item: Mapping[str, Any]) -> str:
@@ -15,6 +41,7 @@ def result_text(number: int, item: Mapping[str, Any]) -> str:
         f"score {item['score']:.2f}",
         item["day"] or "",
         item["platform"],
+        FOREIGN if item.get("foreign") else "",
         "" if item["indexed"] else "not indexed yet",
         f"{item['copies']} more alike" if item["copies"] else "",
     ]
@@ -24,6 +51,8 @@ def result_text(number: int, item: Mapping[str, Any]) -> str:
     heading = "#" * item["heading_level"] + " " + item["heading"] if item["heading"] else ""
     head = "  ".join(fact for fact in facts if fact)
     body = shorten(_readable(item["content"], heading))
+    if item.get("foreign"):
+        body = quoted(body)
     return "\n".join(line for line in (head, f"   {place}  {heading}".rstrip(), body) if line)
 
 

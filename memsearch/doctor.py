@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import stat
 import subprocess
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 VERSION_SECONDS = 20.0
 #: Free space below which appends and the index may fail soon, in bytes.
 LOW_DISK_BYTES = 500 * 1024 * 1024
+#: Projects that are looked at, those that were seen last.
+MAX_PROJECTS = 50
 #: Seconds that a store has to open: another process may have it.
 STORE_SECONDS = 5.0
 
@@ -88,6 +91,7 @@ def examine(place: Place) -> dict[str, Any]:
         _attempt("model", lambda: _model(loaded.settings, home, environ)),
         _worker(home),
         _command(place),
+        *_foreign(home, environ),
     ]
     with ThreadPoolExecutor() as pool:
         agents = dict(
@@ -217,6 +221,44 @@ def _command(place: Place) -> Finding:
             "uninstall it, or put this one before it on the PATH",
         )
     return Finding("command", "ok", tilde(found))
+
+
+def _foreign(home: Home, environ: Mapping[str, str]) -> list[Finding]:
+    """The projects whose journals hold notes that this machine did not capture."""
+    from memsearch.config.project import resolve, working_folder
+    from memsearch.hooks import glance, trust
+
+    settings, _ = glance.configuration(home)
+    isolated = glance.isolates_worktrees(settings, environ)
+    here = resolve(working_folder(environ), environ, isolate_worktrees=isolated)
+    places = {here.memory_dir: here.root}
+    db = glance.open_log(home)
+    try:
+        if db is not None:
+            known = db.execute(
+                "SELECT memory_dir, root FROM projects ORDER BY seen DESC LIMIT ?", (MAX_PROJECTS,)
+            )
+            places |= dict(known.fetchall())
+        return [
+            Finding(
+                "foreign notes",
+                "note",
+                f"{held} of the last entries in {tilde(folder)} were not captured on this machine:"
+                " they are searched and marked foreign, and not put before a new session",
+                f"read them, then memsearch trust {_as_argument(root)}",
+            )
+            for folder, root in places.items()
+            if (held := trust.held_back(home, folder, db))
+        ]
+    finally:
+        if db is not None:
+            db.close()
+
+
+def _as_argument(root: str) -> str:
+    """A folder as a command line takes it: quotes would keep a shell from reading a tilde."""
+    quoted = shlex.quote(root)
+    return tilde(root) if quoted == root else quoted
 
 
 def _agent(agent: Agent, place: Place) -> dict[str, Any]:

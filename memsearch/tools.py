@@ -118,15 +118,18 @@ def _search(arguments: Mapping[str, Any], cwd: str, environ: dict[str, str], hom
     )
     answer = _ask("search", request, home, environ)
     text = "\n\n".join(map(answers.result_text, range(1, 1000), answer["results"]))
-    notes = [*answers.freshness_notes(answer["freshness"]), *answer["notes"]]
+    notes = [
+        *answers.foreign_notes(answer["results"]),
+        *answers.freshness_notes(answer["freshness"]),
+        *answer["notes"],
+    ]
     return text, notes if text else ["nothing was found", *notes]
 
 
 def _get(arguments: Mapping[str, Any], cwd: str, environ: dict[str, str], home: Home) -> Answer:
     request = requests.expand_request(arguments["id"], cwd=cwd, environ=environ)
     answer = _ask("expand", request, home, environ)
-    place = f"{answer['path']}:{answer['start_line']}-{answer['end_line']}"
-    return f"{place}\n\n{answer['content']}", list(answer["notes"])
+    return answers.section_text(answer), [*answers.foreign_notes([answer]), *answer["notes"]]
 
 
 def _transcript(

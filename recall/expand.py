@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.project import Project, path_of
-from memsearch.recall import freshness, scan
+from memsearch.recall import freshness, origin, scan
 from memsearch.recall.freshness import Unindexed
+from memsearch.recall.origin import Written, turns_behind, turns_of
 from memsearch.recall.requests import text_of
 from memsearch.recall.scan import ChunkLimits
 from memsearch.recall.scope import Setting, memory_of, setting_of
@@ -24,6 +25,7 @@ from memsearch.sinks.sections import sections
 from memsearch.sinks.types import Anchor, Chunk, Hit, Section
 
 if TYPE_CHECKING:
+    from memsearch.config.paths import Home
     from memsearch.recall.access import Access
 
 #: Hex digits of a chunk's id that are asked for at least.
@@ -46,6 +48,7 @@ class Expanded:
         content: The section's lines, heading and comments included.
         anchors: The anchors in it, in order.
         indexed: False when the index does not hold the chunk.
+        foreign: True when not all of the section was written by this machine.
         notes: What changed since it was indexed.
     """
 
@@ -57,6 +60,7 @@ class Expanded:
     anchors: tuple[Anchor, ...]
     indexed: bool
     notes: tuple[str, ...]
+    foreign: bool
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -73,6 +77,7 @@ class Expanded:
             "anchors": [anchor_dict(anchor) for anchor in self.anchors],
             "kind": self.hit.kind,
             "indexed": self.indexed,
+            "foreign": self.foreign,
             "notes": list(self.notes),
         }
 
@@ -140,7 +145,7 @@ def expand(key: str, where: Setting, access: Access) -> Expanded:
             hint="give more digits: " + ", ".join(sorted({item.chunk_hash for _, item in found})),
         )
     project, path = _readable(found, where)
-    return _place(hit, project, path, where, indexed=indexed, notes=notes)
+    return _place(hit, project, path, where, access.home, indexed=indexed, notes=notes)
 
 
 def _in_index(
@@ -237,6 +242,7 @@ def _place(
     project: Project,
     path: str,
     where: Setting,
+    home: Home,
     *,
     indexed: bool,
     notes: tuple[str, ...],
@@ -262,15 +268,26 @@ def _place(
         )
     lines = text.split("\n")[found.line - 1 : found.end_line]
     body = "\n".join(lines).rstrip()
+    anchors = tuple(anchors_in(body))
+    (foreign,) = origin.foreign(
+        home,
+        [
+            Written(
+                project,
+                turns_of(turns_behind(project, hit), (anchor.turn for anchor in anchors)),
+            )
+        ],
+    )
     return Expanded(
         hit,
         project,
         path,
         found,
         body,
-        tuple(anchors_in(body)),
+        anchors,
         indexed,
         notes + ((moved,) if moved else ()),
+        foreign,
     )
 
 

@@ -1,28 +1,32 @@
-"""What was remembered, as the journals have it: no index and no log is asked."""
+"""What was remembered, as the journals have it: no index is asked."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memsearch.config.errors import MemsearchError
+from memsearch.config.paths import Home
 from memsearch.config.project import source_of
 from memsearch.config.settings import load_at
+from memsearch.recall import origin
 from memsearch.recall.dates import local_today
 from memsearch.recall.expand import anchor_dict
 from memsearch.recall.filters import day_in, make_filters
+from memsearch.recall.origin import Written, turns_of
 from memsearch.sinks.documents import read_document
 from memsearch.sinks.journal import JournalEntry, journal_day, parse
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An entry and the journal it stands in, as the index names it."""
+    """An entry, the journal it stands in, as the index names it, and whether it is foreign."""
 
     source: str
     entry: JournalEntry
+    foreign: bool = False
 
     @property
     def day(self) -> str:
@@ -51,6 +55,7 @@ class Listed:
             "source": self.source,
             "start_line": entry.line,
             "end_line": entry.end_line,
+            "foreign": self.foreign,
         }
 
 
@@ -114,7 +119,11 @@ def list_journals(
         if (not platform or item.platform == platform)
         and (not session or (item.entry.anchor and item.entry.anchor.session == session))
     ]
-    return Listing(project.memory_dir, tuple(kept), tuple(notes))
+    anchors = (item.entry.anchor for item in kept)
+    texts = [Written(project, turns_of([anchor.turn] if anchor else [])) for anchor in anchors]
+    foreign = origin.foreign(Home.from_env(environ), texts)
+    marked = (replace(item, foreign=strange) for item, strange in zip(kept, foreign, strict=True))
+    return Listing(project.memory_dir, tuple(marked), tuple(notes))
 
 
 def journals(folder: str) -> list[str]:

@@ -116,6 +116,7 @@ def search(
         output.put_recalled(
             "\n\n".join(map(answers.result_text, range(1, 1000), answer["results"]))
         )
+    output.notes(answers.foreign_notes(answer["results"]))
     output.notes(answers.freshness_notes(answer["freshness"]))
     output.notes(answer["notes"])
     if not answer["results"] and not as_json:
@@ -148,10 +149,10 @@ def expand(chunk: str, as_json: bool, project: str | None) -> None:
     if as_json:
         output.put_json(answer)
     else:
-        place = f"{answer['path']}:{answer['start_line']}-{answer['end_line']}"
-        output.put_recalled(f"{place}\n\n{answer['content']}")
+        output.put_recalled(answers.section_text(answer))
         if answer["anchors"]:
             output.note(f"The words behind it: memsearch transcript {answer['chunk_hash']}")
+    output.notes(answers.foreign_notes([answer]))
     output.notes(answer["notes"])
 
 
@@ -229,10 +230,12 @@ def list_entries(full: bool, as_json: bool, project: str | None, **narrowed: Any
 
         cwd, environ = _where(project)
         listing = list_journals(cwd, environ, **_arguments(narrowed))
+    items = [item.as_dict() for item in listing.entries]
     if as_json:
-        output.put_json([item.as_dict() for item in listing.entries])
-    elif listing.entries:
-        output.put_recalled(_listing_text([item.as_dict() for item in listing.entries], full=full))
+        output.put_json(items)
+    elif items:
+        output.put_recalled(_listing_text(items, full=full))
+    output.notes(answers.foreign_notes(items))
     output.notes(listing.notes)
     if not listing.entries and not as_json:
         output.note(f"No entries in {listing.memory_dir}.")
@@ -300,7 +303,8 @@ def _listing_text(items: Sequence[Mapping[str, Any]], *, full: bool) -> str:
         if item["day"] != day:
             day = item["day"]
             lines += ([""] if lines else []) + [day]
-        who = "  ".join(part for part in (item["platform"], item["session"][:8]) if part)
+        mark = answers.FOREIGN if item["foreign"] else ""
+        who = "  ".join(part for part in (item["platform"], item["session"][:8], mark) if part)
         lines.append(f"  {item['time'] or item['heading']}  {who}".rstrip())
         bullets = item["bullets"] if full else item["bullets"][:1]
         lines += (f"    - {output.shorten(bullet)}" for bullet in bullets)

@@ -32,8 +32,8 @@ def trust(folder: str | None, revoke: bool, show: bool, as_json: bool) -> None:
       memsearch trust --revoke
       memsearch trust --list
     """
+    from memsearch.config import trust as trusting
     from memsearch.config.settings import load
-    from memsearch.hooks import trust as trusting
 
     with output.reported():
         home = current_home(create=not show)
