@@ -9,6 +9,7 @@ last message, which a transcript may not hold yet.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -309,14 +310,67 @@ def commit(path: str, record: dict[str, object]) -> None:
         sqlite3.Error: The database stayed busy, or cannot be written.
     """
     deadline = time.monotonic() + BUSY_BOUND_SECONDS
-    db = sqlite3.connect(path, timeout=0, isolation_level=None)
-    _patiently(deadline, lambda: prepare(db, path))
-    _patiently(deadline, lambda: db.execute("BEGIN IMMEDIATE"))
-    if statedb.user_version(db) == 0:
-        statedb.create_schema(db)
-    statedb.insert_hook(db, record)
-    _patiently(deadline, lambda: db.execute("COMMIT"))
-    # Not closed: the last close of a database checkpoints it, and the process ends anyway.
+    place = stand_in_line(path, deadline)
+    try:
+        db = sqlite3.connect(path, timeout=0, isolation_level=None)
+        _patiently(deadline, lambda: prepare(db, path))
+        _patiently(deadline, lambda: db.execute("BEGIN IMMEDIATE"))
+        if statedb.user_version(db) == 0:
+            statedb.create_schema(db)
+        statedb.insert_hook(db, record)
+        _patiently(deadline, lambda: db.execute("COMMIT"))
+        # Not closed: the last close of a database checkpoints it, and the process ends anyway.
+    finally:
+        if place is not None:
+            os.close(place)
+
+
+class _TimeIsUpError(Exception):
+    """Raised by the alarm, out of a system call that waits."""
+
+
+def stand_in_line(path: str, deadline: float) -> int | None:
+    """Wait asleep for the hooks that came before, instead of trying the database over and over.
+
+    SQLite's lock has no queue. A hundred hooks that all try it every few milliseconds take the
+    processors from the one that holds it; in line, the kernel wakes the next. Whoever is not
+    in this line (workers, a hook that was stopped) is met at the database, as before.
+
+    Args:
+        path: The database; the line's lock file lies beside it, in ``run/``.
+        deadline: When to go on without a place, in seconds of ``time.monotonic``.
+
+    Returns:
+        A descriptor to close when the database was written, or None without a place.
+    """
+    lock = os.path.join(os.path.dirname(path), "run", "hooks.lock")
+    try:
+        place = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None  # the database may be writable all the same, and it has its own lock
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return place
+    except OSError:
+        pass  # somebody is before us, or the file system knows no such lock
+    import signal
+
+    def ring(_signal: int, _frame: object) -> None:
+        raise _TimeIsUpError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, max(0.001, deadline - time.monotonic()))
+            fcntl.flock(place, fcntl.LOCK_EX)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except (_TimeIsUpError, OSError):
+        os.close(place)
+        return None
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    return place
 
 
 def prepare(db: sqlite3.Connection, path: str) -> None:

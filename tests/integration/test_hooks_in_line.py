@@ -1,0 +1,127 @@
+"""Hooks that come at once stand in line for the database, and the line holds nobody up for good."""
+
+import fcntl
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from memsearch.config import statedb
+from memsearch.config.paths import Home
+from memsearch.hooks import enqueue
+
+#: Takes the first place, says so, and keeps it until its input ends.
+HOLDER = """
+import sys, time
+from memsearch.hooks import enqueue
+place = enqueue.stand_in_line(sys.argv[1], time.monotonic() + 60)
+print(place is not None, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def home(tmp_path):
+    found = Home(str(tmp_path / "home"))
+    enqueue.make_home(found)
+    return found
+
+
+@pytest.fixture
+def holder(home):
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", HOLDER, home.state_db],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "True\n"
+        yield process
+        process.kill()
+
+
+def record(number):
+    data = {"platform": "codex", "session": f"s{number}"}
+    return {"id": statedb.new_id(), "at": statedb.utc_now(), "data": data, "message": None}
+
+
+def events(home):
+    with closing(sqlite3.connect(home.state_db)) as db:
+        return db.execute("SELECT count(*) FROM events").fetchone()[0]
+
+
+def in_line(home):
+    """Whether a process waits for the first place (the kernel lists who is blocked)."""
+    inode = f":{os.stat(os.path.join(home.run, 'hooks.lock')).st_ino} "
+    with open("/proc/locks", encoding="ascii") as file:
+        return any("->" in line and inode in line for line in file)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/locks"), reason="the kernel does not list its locks")
+def test_a_hook_waits_for_the_one_before_it_and_goes_on_at_once(home, holder, monkeypatch):
+    monkeypatch.setattr(enqueue, "BUSY_BOUND_SECONDS", 60.0)
+    waiting = subprocess.Popen(
+        [
+            sys.executable,
+            "-P",
+            "-c",
+            "import sys; from memsearch.hooks import enqueue; enqueue.BUSY_BOUND_SECONDS = 60.0\n"
+            "sys.exit(enqueue.main(['--platform', 'codex']))",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={
+            **os.environ,
+            "MEMSEARCH_HOME": home.root,
+            "MEMSEARCH_WORKERS__AUTOSTART": "0",
+        },
+    )
+    with waiting:
+        waiting.stdin.write(b'{"session_id": "s"}')
+        waiting.stdin.close()
+        while not in_line(home):
+            assert waiting.poll() is None
+        assert not os.path.exists(home.state_db)
+        holder.stdin.close()
+        assert waiting.stdout.read() == b"{}\n"
+        assert waiting.wait(60) == 0
+    assert events(home) == 1
+    assert not os.path.exists(home.spool)
+
+
+def test_a_hook_that_was_stopped_in_front_holds_nobody_up(home, holder, monkeypatch):
+    monkeypatch.setattr(enqueue, "BUSY_BOUND_SECONDS", 0.05)
+    os.kill(holder.pid, signal.SIGSTOP)
+    enqueue.commit(home.state_db, record(1))
+    enqueue.commit(home.state_db, record(2))
+    assert events(home) == 2
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_killed_hook_leaves_the_line(home, holder):
+    holder.kill()
+    holder.wait()
+    place = enqueue.stand_in_line(home.state_db, 0.0)
+    assert place is not None
+    os.close(place)
+
+
+@pytest.mark.parametrize("lock", ["a folder", "no folder"])
+def test_without_a_line_the_database_is_asked_all_the_same(home, lock):
+    if lock == "a folder":
+        os.mkdir(os.path.join(home.run, "hooks.lock"))
+    else:
+        os.rmdir(home.run)
+    enqueue.commit(home.state_db, record(1))
+    assert events(home) == 1
+
+
+def test_the_place_is_given_up_with_the_commit(home):
+    enqueue.commit(home.state_db, record(1))
+    with open(os.path.join(home.run, "hooks.lock"), "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
