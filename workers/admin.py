@@ -15,6 +15,7 @@ from memsearch.pipeline.index_repair import remake_missing
 from memsearch.pipeline.stages.documents import identity
 from memsearch.recall.requests import flag_of, text_of, texts_of, with_forwarded
 from memsearch.sinks.documents import is_document, walk
+from memsearch.workers import waiting
 from memsearch.workers.compacting import compactions_of
 from memsearch.workers.reconcile import send_changed
 from memsearch.workers.recovery import sweep_spool
@@ -36,7 +37,8 @@ def handle(operation: str, request: Mapping[str, Any], engine: Engine) -> dict[s
         engine: The engine of the process that holds the worker's lock.
 
     Returns:
-        ``index``: ``seen``, ``queued`` and the ``collection`` whose documents to wait for.
+        ``index``: ``seen``, ``queued``, the ``collection`` whose documents to wait for, and
+        where there are none, the ``outcome`` (``workers.waiting.outcome``).
         ``reset``: the ``collection`` and how many ``documents`` left it.
         ``forget``: the plan's facts. ``compact``: as ``compacting.Compactions.answer``.
     """
@@ -114,12 +116,14 @@ def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict
         queued += send_changed(engine, project, others, "index", agreed=agreed)
     if agreed:
         queued = max(queued, cost.release(engine, project.collection, agreed=True))
-    return {
+    answer = {
         "collection": project.collection,
         "seen": len(seen),
         "queued": queued,
         "unreadable": [str(error) for error in found.unreadable],
     }
+    busy = waiting.left(engine.log, project.collection)
+    return answer | {"outcome": None if busy else waiting.outcome(engine.log, answer)}
 
 
 def _compact(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict[str, Any]:

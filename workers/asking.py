@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from memsearch.config import worker_lock
 from memsearch.config.errors import ErrorClass, MemsearchError
-from memsearch.config.statedb import utc_now
 from memsearch.recall import client
 
 if TYPE_CHECKING:
     from memsearch.config.paths import Home
     from memsearch.pipeline.engine import Engine
-    from memsearch.pipeline.log import EventLog
 
 #: Seconds that the worker of another process is waited for without any progress.
 STALLED_SECONDS = 120.0
@@ -88,7 +86,11 @@ def ask(
                 return _here(home, environ, lock, note, operation, request, wait, progress, steps)
             finally:
                 os.close(lock)
-        return _wait_for(home, answer, progress) if wait else answer
+        outcome = answer.pop("outcome", None)
+        if not wait:
+            return answer
+        # With nothing to wait for the worker has said all, and this process needs no log.
+        return answer | outcome if outcome else _wait_for(home, answer, progress)
 
 
 def _here(
@@ -103,7 +105,7 @@ def _here(
     steps: Steps | None,
 ) -> dict[str, Any]:
     from memsearch.config import statedb
-    from memsearch.workers import admin
+    from memsearch.workers import admin, waiting
     from memsearch.workers.runner import Worker
 
     answer: dict[str, Any] = {}
@@ -114,18 +116,19 @@ def _here(
             asked["job"] = found["job"]
             _show(found, steps)
         answer.update(found)
+        answer.pop("outcome", None)  # it is told at the end
 
     def until(engine: Engine) -> bool:
         if not wait:
             return True
-        left = _open(engine.log, answer["collection"])
+        left = waiting.left(engine.log, answer["collection"])
         if progress is not None:
             progress(left, answer["queued"])
         return not left
 
     def ended(engine: Engine) -> None:
         if wait and answer:
-            answer.update(_outcome(engine.log, answer))
+            answer.update(waiting.outcome(engine.log, answer))
 
     worker = Worker(home, dict(environ), lock, note)
     # No summaries: bringing the index up to date spends nothing on a model.
@@ -146,6 +149,8 @@ def _show(answer: Mapping[str, Any], steps: Steps | None) -> None:
 
 def _lines(home: Home) -> Note:
     """Adds to ``logs/worker.log`` what is worth a line, each in one write."""
+    from memsearch.config.statedb import utc_now
+
     path = os.path.join(home.logs, "worker.log")
 
     def note(event: str, level: str = "info", **facts: object) -> None:
@@ -165,12 +170,13 @@ def _lines(home: Home) -> Note:
 
 def _wait_for(home: Home, answer: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
     from memsearch.pipeline.log import EventLog
+    from memsearch.workers import waiting
 
     log = EventLog(home.state_db)
     try:
         last = -1
         moved = time.monotonic()
-        while left := _open(log, answer["collection"]):
+        while left := waiting.left(log, answer["collection"]):
             if progress is not None:
                 progress(left, answer["queued"])
             if left != last:
@@ -182,54 +188,6 @@ def _wait_for(home: Home, answer: dict[str, Any], progress: Progress | None) -> 
                     hint="memsearch status says why; the worker goes on",
                 )
             time.sleep(LOOK_SECONDS)
-        return answer | _outcome(log, answer)
+        return answer | waiting.outcome(log, answer)
     finally:
         log.close()
-
-
-def _open(log: EventLog, collection: str) -> int:
-    """Documents that are on their way now; one that waits for a later try is not."""
-    from memsearch.pipeline import renewal
-    from memsearch.pipeline.stages.documents import COST
-
-    soon = time.time() + 1.0
-    documents = log.value(
-        "SELECT COUNT(*) FROM documents WHERE collection = ? AND state = 'open'"
-        f" AND (due IS NULL OR due <= ?) AND COALESCE(error_class, '') <> '{COST}'",
-        (collection, soon),
-    )
-    # When all are in a new collection, it is not the one that answers yet.
-    swaps = sum(
-        name == collection and (due is None or due <= soon) for name, due in renewal.ready(log)
-    )
-    return int(documents) + swaps
-
-
-def _outcome(log: EventLog, answer: Mapping[str, Any]) -> dict[str, Any]:
-    from memsearch.pipeline import cost
-
-    collection = answer["collection"]
-    failed = answer["unreadable"] + [
-        f"{row['source']}: {row['error']}"
-        + ("" if row["state"] == "dead" else " (it is tried again)")
-        for row in log.rows(
-            "SELECT source, error, state FROM documents WHERE collection = ?"
-            " AND (state = 'dead' OR (state = 'open' AND error IS NOT NULL))",
-            (collection,),
-        )
-    ]
-    chunks = log.value(
-        "SELECT COALESCE(SUM(chunks), 0) FROM documents WHERE collection = ? AND state = 'done'",
-        (collection,),
-    )
-    waiting = [each.as_dict() for each in cost.estimates(log) if each.collection == collection]
-    renewed = log.row(
-        "SELECT error FROM renewals WHERE collection = ? AND error IS NOT NULL", (collection,)
-    )
-    if renewed is not None:
-        failed.append(f"{collection}: {renewed['error']} (it is tried again)")
-    return {
-        "chunks": int(chunks),
-        "failed": failed,
-        "waiting": waiting[0] if waiting else None,
-    }
