@@ -902,6 +902,7 @@ class TestWhereItIsAnswered:
         assert "espresso" in answered["results"][0]["content"]
         assert answered["results"][0]["ranks"] == {"dense": 1, "keyword": 1}
         assert answered["results"][0]["indexed"] is True
+        assert answered["results"][0]["foreign"] is True
         assert any("in use" in note for note in answered["notes"])
 
     def test_workers_that_may_not_be_asked_are_not_waited_for(self, world: World) -> None:

@@ -9,9 +9,9 @@ from contextlib import closing
 
 import pytest
 
-from memsearch.config import statedb
+from memsearch.config import statedb, trust
 from memsearch.config.paths import Home
-from memsearch.hooks import context, trust
+from memsearch.hooks import context
 from memsearch.hooks.journals import Recent
 
 COMMAND = [sys.executable, "-P", "-m", "memsearch._entry"]
