@@ -29,6 +29,11 @@ def main() -> None:
         from memsearch.hooks.permit import main as permit
 
         leave(permit(arguments[1:]))
+    if arguments == ["mcp"]:
+        from memsearch.mcp_front import main as mcp
+
+        mcp()
+        return
     from memsearch.cli.main import cli
 
     cli(prog_name="memsearch")

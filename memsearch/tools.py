@@ -7,17 +7,16 @@ fenced as quoted data.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files as resources
 from typing import Any
 
 from memsearch import answers
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home
 from memsearch.hooks.fence import RECALLED, fence
+from memsearch.mcp_front import read_tools
 from memsearch.recall import requests
 
 #: The longest answer, in characters; a transcript of long turns has more.
@@ -27,10 +26,7 @@ MAX_CHARS = 60_000
 @cache
 def tools() -> dict[str, tuple[str, dict[str, Any]]]:
     """Name → description and JSON schema of the arguments; the JS plugins read the same file."""
-    data = resources("memsearch.hooks").joinpath("assets", "bridge", "tools.json").read_bytes()
-    return {
-        name: (tool["description"], tool["parameters"]) for name, tool in json.loads(data).items()
-    }
+    return {name: (tool["description"], tool["parameters"]) for name, tool in read_tools().items()}
 
 
 def call(name: str, arguments: Mapping[str, Any], *, cwd: str, environ: Mapping[str, str]) -> str:

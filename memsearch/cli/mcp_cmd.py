@@ -24,7 +24,7 @@ def mcp() -> None:
     Example, for Claude Code:
       claude mcp add memsearch -- memsearch mcp
     """
-    from memsearch.mcp import main
+    from memsearch.mcp_front import main
 
     main()
 
