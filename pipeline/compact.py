@@ -44,7 +44,7 @@ from memsearch.pipeline.summarizers.prompt import AGENT_NAMES
 from memsearch.pipeline.turn_codec import dump_bullets, load_bullets
 from memsearch.sinks import digest
 from memsearch.sinks.digest import Part
-from memsearch.sinks.documents import decode
+from memsearch.sinks.documents import decode, digest_month
 from memsearch.sinks.journal import error_of, journal_lock
 from memsearch.sinks.journal_format import JournalEntry, clean_bullet, journal_day
 
@@ -189,15 +189,18 @@ def make_plan(engine: Engine, project: Project, until: date) -> Plan:
     return Plan(tuple(files), tuple(left))
 
 
-def _journals(folder: str) -> list[str]:
+def _names(folder: str) -> list[str]:
     try:
-        names = sorted(os.listdir(folder))
+        return sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise error_of(error, folder) from error
+
+
+def _journals(folder: str) -> list[str]:
     # A day's own file comes before its copies, "2026-03-05 (conflicted copy).md".
-    found = [name for name in names if journal_day(name) is not None]
+    found = [name for name in _names(folder) if journal_day(name) is not None]
     return [os.path.join(folder, name) for name in sorted(found, key=lambda n: (n[:10], len(n), n))]
 
 
@@ -218,7 +221,7 @@ def _file(
         return Left(path, f"it cannot be read: {error.strerror}")
     if data is None:
         return None
-    parts = digest.parts_of(_text(data), lambda entry: _is_edited(engine, entry))
+    parts = digest.parts_of(_text(data), day, lambda entry: _is_edited(engine, entry))
     if not parts:
         return None
     fresh = tuple(part for part in parts if part.mark not in marks)
@@ -373,6 +376,8 @@ def _answer(
             )
         except MemsearchError as error:
             error.provider = summarizer.provider
+            if error.kind is ErrorClass.BAD_REQUEST:
+                error.kind = ErrorClass.REFUSED  # it was ours, not that of whoever called us
             spent += error.tokens
             error.tokens = spent
             pause = max(wait or 0.0, error.retry_after or 0.0)
@@ -697,24 +702,39 @@ def _send(tx: Transaction, project: Project, path: str) -> None:
 # -------------------------------------------------------------------------- forgetting
 
 
-def blocks_of(project: Project, days: Iterable[str]) -> dict[str, list[str]]:
-    """The digests that say something of some days: path → names of the journals behind it.
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a digest says of one journal: 1-based lines, inclusive, of its notes."""
+
+    digest: str
+    name: str
+    lines: tuple[int, ...]
+
+
+def said_of(project: Project, days: Iterable[str], has_text: Callable[[str], bool]) -> list[Said]:
+    """The blocks of a project's digests that are about some days, or whose notes say something.
 
     Args:
         project: Whose digests.
         days: ``YYYY-MM-DD``.
+        has_text: Whether a note says it.
+
+    Raises:
+        MemsearchError: A digest cannot be read.
     """
     wanted = set(days)
-    found: dict[str, list[str]] = {}
-    for month in sorted({day[:7] for day in wanted}):
-        path = digest_path(project, month)
-        names = [
-            block.name
-            for block in digest.blocks_in(_text(_read(path) or b""))
-            if str(journal_day(block.name)) in wanted
-        ]
-        if names:
-            found[path] = names
+    found = []
+    for name in _names(project.memory_dir):
+        if not digest_month(name):
+            continue
+        path = os.path.join(project.memory_dir, name)
+        text = (_read(path) or b"").decode("utf-8", "replace")
+        lines = text.split("\n")
+        for block in digest.blocks_in(text):
+            notes = [n for n in range(block.start, block.end) if lines[n].startswith("- ")]
+            about = str(journal_day(block.name)) in wanted
+            if about or any(has_text(lines[n]) for n in notes):
+                found.append(Said(path, block.name, tuple(n + 1 for n in notes)))
     return found
 
 
@@ -738,7 +758,7 @@ def say_anew(engine: Engine, project: Project, path: str, names: Iterable[str]) 
         blocks = [
             block for name in sorted(wanted) if (block := _plain_block(engine, project, name))
         ]
-        month = os.path.basename(path)[len("digest-") : -len(".md")]
+        month = digest_month(path)
         new = left + digest.addition(left, month, blocks)
         if _replaced(path, old, new.encode("utf-8", "replace")):
             return
@@ -750,7 +770,7 @@ def _plain_block(engine: Engine, project: Project, name: str) -> str:
     day = journal_day(name)
     if data is None or day is None:
         return ""
-    parts = digest.parts_of(_text(data), lambda entry: _is_edited(engine, entry))
+    parts = digest.parts_of(_text(data), day.isoformat(), lambda entry: _is_edited(engine, entry))
     entries = [part for part in parts if part.kind == "entry"]
     settings = engine.settings(project.root)
     notes = [

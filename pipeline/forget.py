@@ -20,7 +20,8 @@ from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import write_atomic
 from memsearch.config.project import Project, source_of
 from memsearch.pipeline import backup, messages
-from memsearch.pipeline.events import Event, EventType, turn_stream
+from memsearch.pipeline.compact import Said, said_of, say_anew
+from memsearch.pipeline.events import Event, EventType, compact_stream, turn_stream
 from memsearch.pipeline.index_repair import requeue
 from memsearch.pipeline.stages.append import document_changed
 from memsearch.sinks.chunker import chunk_document
@@ -98,6 +99,8 @@ class Plan:
     spooled: list[str] = field(default_factory=list)
     #: Copies of the log: one fresh copy takes their place.
     copies: list[str] = field(default_factory=list)
+    #: What digests say of the same days, made anew from what the archive still holds.
+    digests: list[Said] = field(default_factory=list)
     #: Where other notes say the same words; those are yours to change.
     mentions: list[str] = field(default_factory=list)
 
@@ -107,7 +110,7 @@ class Plan:
 
     def is_empty(self) -> bool:
         """Whether nothing was found that can be taken out."""
-        return not (self.entries or self.turns or self.texts or self.spooled)
+        return not (self.entries or self.turns or self.texts or self.spooled or self.digests)
 
 
 def make_plan(engine: Engine, projects: Sequence[Project], chosen: Chosen) -> Plan:
@@ -129,8 +132,12 @@ def make_plan(engine: Engine, projects: Sequence[Project], chosen: Chosen) -> Pl
                     plan.entries.append(entry)
                     if stream:
                         streams.add(stream)
+        days = {str(journal_day(e.path)) for e in plan.entries if _is_of(project, e.path)}
+        days |= {str(row["day"]) for row in rows if row["memory_dir"] == project.memory_dir}
+        days.add(str(chosen.day))
+        plan.digests += said_of(project, days, chosen.has_text)
         if chosen.text:
-            plan.mentions += _mentions(project, chosen, plan.entries)
+            plan.mentions += _mentions(project, chosen, plan)
     plan.turns = sorted(streams)
     plan.dead_letters = sum(
         int(
@@ -182,8 +189,18 @@ def carry_out(engine: Engine, projects: Sequence[Project], chosen: Chosen) -> Pl
         for project in projects:
             if _is_of(project, path):
                 _cut(engine, project, path, places)
-    for collection in {p.collection for p in projects for e in plan.entries if _is_of(p, e.path)}:
+    for project in projects:
+        _say_anew(engine, project, [each for each in plan.digests if _is_of(project, each.digest)])
+    touched = [entry.path for entry in plan.entries] + [each.digest for each in plan.digests]
+    for collection in {p.collection for p in projects for path in touched if _is_of(p, path)}:
         _renew_index(engine, collection)
+    # Answers of models that an unfinished compaction keeps.
+    with log.transaction() as tx:
+        for project in projects:
+            tx.execute(
+                "DELETE FROM payloads WHERE event_id IN (SELECT id FROM events WHERE stream = ?)",
+                (compact_stream(project.collection),),
+            )
     texts = _texts_of(log, plan.turns, chosen)
     for start in range(0, len(texts), BATCH):
         with log.transaction() as tx:
@@ -416,6 +433,13 @@ def _gone_chunks(
 ) -> tuple[set[str], set[str]]:
     """Names in the index and hashes in the cache of what a file no longer holds."""
     data = _read(path)
+    return _gone_between(engine, project, path, data, without(data, places))
+
+
+def _gone_between(
+    engine: Engine, project: Project, path: str, old: bytes, new: bytes
+) -> tuple[set[str], set[str]]:
+    """The same of two states of a file."""
     chunking = engine.settings(project.root).chunking
     model = engine.embedder().model
 
@@ -431,7 +455,7 @@ def _gone_chunks(
             )
         }
 
-    before, after = cut(data), cut(without(data, places))
+    before, after = cut(old), cut(new)
     kept = set(after.values())
     gone = {name: text for name, text in before.items() if text not in kept}
     return set(gone), set(gone.values())
@@ -460,6 +484,23 @@ def _cut(engine: Engine, project: Project, path: str, places: Sequence[Place]) -
             raise MemsearchError(
                 f"{path} is saved again and again by somebody else", kind=ErrorClass.BUSY
             )
+    _drop_rows(engine, project, path, names, hashes)
+
+
+def _say_anew(engine: Engine, project: Project, said: Sequence[Said]) -> None:
+    """What digests say of the days of what was cut, made anew from the archive."""
+    for path in dict.fromkeys(each.digest for each in said):
+        with journal_lock(project.memory_dir, engine.home.run):
+            old = _read(path)
+            say_anew(engine, project, path, [each.name for each in said if each.digest == path])
+            names, hashes = _gone_between(engine, project, path, old, _read(path))
+        _drop_rows(engine, project, path, names, hashes)
+
+
+def _drop_rows(
+    engine: Engine, project: Project, path: str, names: set[str], hashes: set[str]
+) -> None:
+    """Take pieces of a file out of the index and the cache, and send it through the index."""
     if engine.has_index() and names and engine.store().exists(project.collection):
         engine.store().delete(project.collection, sorted(names))
     engine.cache().delete_many(hashes)
@@ -493,9 +534,10 @@ def _same(entry: Place, places: Iterable[Place]) -> bool:
     )
 
 
-def _mentions(project: Project, chosen: Chosen, entries: Sequence[Place]) -> list[str]:
-    """``file:line`` of what says the words and is no entry that goes."""
-    inside = {(e.path, n) for e in entries for n in range(e.line, e.end_line + 1)}
+def _mentions(project: Project, chosen: Chosen, plan: Plan) -> list[str]:
+    """``file:line`` of what says the words and neither goes nor is made anew."""
+    inside = {(e.path, n) for e in plan.entries for n in range(e.line, e.end_line + 1)}
+    inside |= {(each.digest, n) for each in plan.digests for n in each.lines}
     folders = [f for f in (project.memory_dir, project.archive_dir) if os.path.isdir(f)]
     found: list[str] = []
     for path in walk(folders, ()).files:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.sinks.anchors import path_bytes, without_comments
-from memsearch.sinks.documents import kind_of
+from memsearch.sinks.documents import digest_month, kind_of
 from memsearch.sinks.ids import content_hash
 from memsearch.sinks.journal_format import journal_day, section_anchor
 from memsearch.sinks.sections import sections
@@ -111,9 +111,12 @@ def chunk_document(
     kind = kind_of(source, archived=archived)
     found_day = journal_day(source) if kind in ("entry", "archive") else None
     day = found_day.year * 10000 + found_day.month * 100 + found_day.day if found_day else 0
+    month = digest_month(source) if kind == "digest" else ""
     starts = _line_starts(text)
     chunks: dict[tuple[int, int, str], Chunk] = {}
     for section in sections(text, journal=found_day is not None):
+        if month and section.level == 2:
+            day = _digest_day(section.heading, month) or day
         if not without_comments(section.body).strip():
             continue
         anchor = (section_anchor(section) if found_day else None) or Anchor()
@@ -136,6 +139,14 @@ def chunk_document(
             )
             chunks.setdefault((chunk.start_line, chunk.end_line, chunk.content_hash), chunk)
     return list(chunks.values())
+
+
+def _digest_day(heading: str, month: str) -> int:
+    """The day that a block of a digest is about, ``yyyymmdd``; 0 for another heading."""
+    word = heading.strip()
+    if not word.startswith(f"{month}-") or journal_day(f"{word}.md") is None:
+        return 0
+    return int(word.replace("-", ""))
 
 
 def embedding_text(content: str) -> str:

@@ -76,13 +76,14 @@ class Block:
     marks: frozenset[str]
 
 
-def parts_of(text: str, is_edited: Callable[[JournalEntry], bool]) -> tuple[Part, ...]:
+def parts_of(text: str, day: str, is_edited: Callable[[JournalEntry], bool]) -> tuple[Part, ...]:
     """The parts of a journal that say something, in its order.
 
     Left out are the title, the headings of sessions, and what is empty.
 
     Args:
         text: As ``documents.decode`` gives it.
+        day: The journal's, ``YYYY-MM-DD``.
         is_edited: Whether an entry is known to be no longer what memsearch wrote.
     """
     lines = text.split("\n")
@@ -96,7 +97,7 @@ def parts_of(text: str, is_edited: Callable[[JournalEntry], bool]) -> tuple[Part
             found.append(
                 Part(
                     "entry",
-                    mark_of(own),
+                    mark_of(day, own),
                     own,
                     entry.time or entry.session_time,
                     entry.bullets,
@@ -104,14 +105,14 @@ def parts_of(text: str, is_edited: Callable[[JournalEntry], bool]) -> tuple[Part
                 )
             )
         elif own.strip() and not _is_frame(section):
-            found.append(Part("own", mark_of(own), own))
+            found.append(Part("own", mark_of(day, own), own))
     return tuple(found)
 
 
-def mark_of(text: str) -> str:
-    """The mark of a part: blanks at the ends of its lines do not count."""
+def mark_of(day: str, text: str) -> str:
+    """The mark of a part of a day's journals: blanks at the ends of its lines do not count."""
     body = "\n".join(line.rstrip() for line in text.strip().split("\n"))
-    return hashlib.sha256(body.encode("utf-8", "replace")).hexdigest()[:MARK_DIGITS]
+    return hashlib.sha256(f"{day}\n{body}".encode("utf-8", "replace")).hexdigest()[:MARK_DIGITS]
 
 
 def _is_ours(entry: JournalEntry, section: Section) -> bool:

@@ -23,7 +23,7 @@ MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 #: Folders of other people's Markdown that a walk leaves out; hidden ones are left out anyway.
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 
-_DIGEST = re.compile(r"digest-[0-9]{4}-[0-9]{2}(?:[. (].*)?\.(?:md|markdown)", re.IGNORECASE)
+_DIGEST = re.compile(r"digest-([0-9]{4}-[0-9]{2})(?:[. (].*)?\.(?:md|markdown)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,12 @@ def kind_of(source: str, *, archived: bool = False) -> Kind:
     if journal_day(parts[-1]):
         return "entry"
     return "digest" if _DIGEST.fullmatch(parts[-1]) else "note"
+
+
+def digest_month(source: str) -> str:
+    """The month of a digest by its file's name, ``YYYY-MM``; empty for what is none."""
+    match = _DIGEST.fullmatch(re.split(r"[/\\]", source)[-1])
+    return match[1] if match else ""
 
 
 def read_document(path: str) -> str:

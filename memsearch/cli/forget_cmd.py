@@ -37,7 +37,7 @@ def forget(
 ) -> None:
     """Take a turn, a session, a day or a text out of everything that memsearch keeps.
 
-    Out of the journals and the archive, the index, the embedding cache, the texts in the
+    Out of the journals, the archive and the digests, the index, the embedding cache, the texts in the
     log, the dead letters, the spool and the copies of the log. It is shown first. What is
     left is the fact that there was a turn, so that it is not captured again. The agent's own
     transcript stays as it is, and so does a git history.
@@ -93,7 +93,7 @@ def _day(text: str) -> str:
 
 
 def _is_empty(plan: dict[str, Any]) -> bool:
-    return not any(plan[name] for name in ("entries", "turns", "texts", "spooled"))
+    return not any(plan[name] for name in ("entries", "turns", "texts", "spooled", "digests"))
 
 
 def _ask() -> None:
@@ -122,5 +122,7 @@ def _show(plan: dict[str, Any]) -> None:
         f" vectors, {len(plan['spooled'])} files in the spool, {len(plan['copies'])} copies of"
         " the log"
     )
+    for said in plan["digests"]:
+        output.put(f"made anew from the rest: what {said['digest']} says of {said['name']}")
     for place in plan["mentions"]:
         output.put(f"stays, since it is no entry: {place}")
