@@ -84,6 +84,8 @@ class Pointer:
 
     ``path`` is the transcript or database, absolute; ``turn`` the hooked turn's id where
     the hook gave one; ``last_message`` the agent's last words where the hook gave them.
+    ``at`` is when the hook came (aware UTC), where that tells which turn it means: without
+    ``turn`` the last one that had begun by then, and the last of all where none had.
     """
 
     platform: str
@@ -94,6 +96,13 @@ class Pointer:
     event: str = ""
     last_message: str | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
+    at: datetime | None = None
+
+    def means(self, turn: Turn) -> bool:
+        """Whether the hook may be about a turn; without an id the last such one is meant."""
+        if self.turn is not None:
+            return turn.answers_to(self.turn)
+        return self.at is None or turn.at <= self.at
 
 
 @dataclass(frozen=True, slots=True)

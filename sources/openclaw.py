@@ -25,7 +25,7 @@ from memsearch.sources.sqlite_store import (
     parse,
 )
 from memsearch.sources.times import parse_time
-from memsearch.sources.window import around
+from memsearch.sources.window import around, with_meant
 
 #: Bytes of the list of sessions beside the older files that are read.
 _MAX_LIST_BYTES = 16_000_000
@@ -147,23 +147,25 @@ class OpenClaw(JsonlSource):
                 return Reading((), 0, {}, {}, torn=False)
             if window.foreign or store.is_ours(window.id, is_ours):
                 return Reading((), 0, {}, {}, torn=False, foreign=True)
-            begin = store.begin(window.id, pointer.turn, start, not_before)
+            begin = store.begin(window.id, pointer, start, not_before)
             fold = store.fold(window, pointer)
             kept: list[Turn] = []
             room = MAX_READING_CHARS
             stopped: int | None = None
             last: Turn | None = None
+            meant: Turn | None = None
             for turn in store.turns(window.id, fold, begin):
                 last = turn
-                hooked = pointer.turn is not None and turn.answers_to(pointer.turn)
+                meant = turn if pointer.means(turn) else meant
+                hooked = pointer.turn is not None and meant is turn
                 recent = not_before is None or turn.at >= not_before
                 if stopped is None and room < 0:
                     stopped = turn.position
                 if hooked or (recent and stopped is None):
                     kept.append(turn)
                     room -= weight(turn)
-            if start is None and pointer.turn is None and last is not None and last not in kept:
-                kept.append(last)
+            if start is None and pointer.turn is None:
+                kept = with_meant(kept, meant or last)
             resume = last.position if last is not None else begin
             return Reading(
                 turns=tuple(kept),

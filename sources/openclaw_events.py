@@ -216,10 +216,11 @@ class EventFold:
             count(f"role:{role or '(none)'}", self.unknown)
         elif self._current is None or self._current.reset:
             count(f"{role} without a turn", self.unknown)
-        elif role == "assistant":
-            self._answer(self._current, details)
         else:
-            self._result(self._current, details)
+            if role == "assistant":
+                self._answer(self._current, details)
+            else:
+                self._result(self._current, details)
             self._current.alias(run_of(record))
         return []
 

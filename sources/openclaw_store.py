@@ -232,14 +232,16 @@ class Store:
         return record if isinstance(record, dict) else None
 
     def begin(
-        self, session: str, wanted: str | None, start: int | None, not_before: datetime | None
+        self, session: str, pointer: Pointer, start: int | None, not_before: datetime | None
     ) -> int:
         """The first event to read: that of the oldest turn that is asked for."""
         if start is not None:
             return start
         if not_before is None:
             return 0
+        wanted, until = pointer.turn, pointer.at
         begin: int | None = None
+        newest: int | None = None
         end = 0
         missing, older = True, 0
         names = False  # an alias was passed: the turn before it is meant
@@ -249,9 +251,13 @@ class Store:
             asked = read_asked(record)
             if asked is None:
                 continue
-            names = names or wanted in (None, asked.id, asked.run)
+            if wanted is not None:
+                names = names or wanted in (asked.id, asked.run)
+            elif until is None or asked.at is None or asked.at <= until:
+                names = True
             if not asked.opens:
                 continue
+            newest = seq if newest is None else newest
             recent = asked.at is None or asked.at >= not_before
             if missing and names:
                 missing = False
@@ -262,6 +268,9 @@ class Store:
                 break
             else:
                 older += 1
+        if missing and wanted is None and newest is not None:
+            # None had begun by then: the last one of all is meant.
+            begin = newest if begin is None else min(begin, newest)
         return end if begin is None else begin
 
     def is_ours(self, session: str, is_ours: Callable[[str], bool]) -> bool:

@@ -7,6 +7,7 @@ epoch), which only grows within a session, and a look begins at such a position.
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +36,7 @@ from memsearch.sources.opencode_store import Database, Head, Place, Session, Tre
 from memsearch.sources.private import strip_private
 from memsearch.sources.sqlite_store import open_readonly
 from memsearch.sources.times import parse_time
-from memsearch.sources.window import around
+from memsearch.sources.window import around, with_meant
 
 #: Tools whose input is one command, which is given as it is.
 _SHELLS = frozenset({"bash", "shell"})
@@ -121,23 +122,25 @@ class OpenCode:
             foreign = bool(session.parent) or _is_ours(place, session.id, heads, is_ours)
             if foreign:
                 return Reading((), 0, {}, {}, torn=False, foreign=True)
-            begin = _begin(place, session.id, heads, pointer.turn, start, not_before)
+            begin = _begin(place, pointer, session.id, heads, start, not_before)
             fold = _Fold(session, pointer)
             kept: list[Turn] = []
             room = MAX_READING_CHARS
             stopped: int | None = None
             last: Turn | None = None
+            meant: Turn | None = None
             for turn in fold.turns(place, heads[begin:]):
                 last = turn
-                hooked = pointer.turn is not None and turn.answers_to(pointer.turn)
+                meant = turn if pointer.means(turn) else meant
+                hooked = pointer.turn is not None and meant is turn
                 recent = not_before is None or turn.at >= not_before
                 if stopped is None and room < 0:
                     stopped = turn.position
                 if hooked or (recent and stopped is None):
                     kept.append(turn)
                     room -= weight(turn)
-            if start is None and pointer.turn is None and last is not None and last not in kept:
-                kept.append(last)
+            if start is None and pointer.turn is None:
+                kept = with_meant(kept, meant or last)
             resume = last.position if last is not None else (start or 0)
             return Reading(
                 turns=tuple(kept),
@@ -206,9 +209,9 @@ def _find(place: Place, pointer: Pointer) -> tuple[Session | None, Place]:
 
 def _begin(
     place: Place,
+    pointer: Pointer,
     session: str,
     heads: list[Head],
-    wanted: str | None,
     start: int | None,
     not_before: datetime | None,
 ) -> int:
@@ -218,18 +221,28 @@ def _begin(
     if not_before is None:
         return 0
     since = not_before.timestamp() * 1000
+    until = math.inf if pointer.at is None else pointer.at.timestamp() * 1000
+    wanted = pointer.turn
     begin = len(heads)
-    missing = True  # the turn that was hooked, or the last one
-    passed = wanted is None
+    newest: int | None = None
+    missing = True  # the turn that is meant
+    passed = False
     for number in range(len(heads) - 1, -1, -1):
         head = heads[number]
-        passed = passed or head.id == wanted or head.parent == wanted
-        if head.role != "user" or (head.at < since and not (missing and passed)):
+        passed = passed or (
+            head.at <= until if wanted is None else wanted in (head.id, head.parent)
+        )
+        # Where none had begun by then, the last one of all is meant.
+        is_asked = missing and (passed or (wanted is None and newest is None))
+        if head.role != "user" or (head.at < since and not is_asked):
             continue
         words = read_words(place.parts(session, head.id))
         if words.text or words.private:
-            begin = number
+            newest = number if newest is None else newest
+            begin = number if head.at >= since or passed else begin
             missing = missing and not passed
+    if missing and wanted is None and newest is not None:
+        return min(begin, newest)
     return begin
 
 

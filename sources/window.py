@@ -1,9 +1,9 @@
-"""A turn with its neighbours, out of a conversation that is read from its beginning."""
+"""Choosing among the turns of a conversation that was read."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.sources.base import Turn
@@ -29,3 +29,10 @@ def around(turns: Iterator[Turn], turn: str | None, context: int, path: str) -> 
         kind=ErrorClass.BAD_FILE,
         hint="leave the turn out to see the end of the conversation",
     )
+
+
+def with_meant(kept: Sequence[Turn], meant: Turn | None) -> list[Turn]:
+    """The turns of a reading with the one that a hook means among them, in their order."""
+    if meant is None or any(turn.id == meant.id for turn in kept):
+        return list(kept)
+    return sorted((*kept, meant), key=lambda turn: turn.position)

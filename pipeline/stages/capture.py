@@ -8,12 +8,13 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from memsearch.config import project as projects
+from memsearch.config import statedb
 from memsearch.config.errors import ErrorClass, MemsearchError
-from memsearch.pipeline import messages
+from memsearch.pipeline import messages, rules
 from memsearch.pipeline.events import Event, EventType, turn_stream
 from memsearch.pipeline.redact import reading as redacted_reading
 from memsearch.pipeline.redact import redact, redact_turn
@@ -25,7 +26,8 @@ from memsearch.pipeline.turn_codec import dump_turn
 from memsearch.sources import registry
 from memsearch.sources.base import Item, Pointer, Reading, Turn
 from memsearch.sources.cleaning import clean
-from memsearch.sources.tail import FOLLOWED, RESTS, settled
+from memsearch.sources.tail import FOLLOWED, GREW, RESTS, settled
+from memsearch.sources.window import with_meant
 
 if TYPE_CHECKING:
     from memsearch.config.project import Project
@@ -39,6 +41,10 @@ STOPS = frozenset({"", "Stop"})
 #: Reasons to skip a turn that lie in the settings, not in the turn.
 CAPTURE_OFF = "capture is off"
 EXCLUDED = "project is excluded"
+#: How long a turn may have run before memsearch was installed in the middle of it.
+LONGEST_TURN = timedelta(days=1)
+#: Later than any turn: only the one that is meant is read.
+_NEVER = datetime(9000, 1, 1, tzinfo=UTC)
 #: Characters of the last message by which it is known again in a transcript.
 MESSAGE_PROBE_CHARS = 400
 
@@ -72,9 +78,10 @@ def capture(engine: Engine, stream: str) -> None:
         if event is None:
             raise MemsearchError("the hook is not in the log", kind=ErrorClass.BUG)
         data = json.loads(event["data"])
+        rules.check_capture(engine, row["event_id"])
         message = messages.take(engine.log, row["event_id"], engine.settings().redact)
         last_look = int(row["attempts"]) >= len(SETTLE_SECONDS)
-        found = look(engine, data, message, last_look)
+        found = look(engine, data, message, last_look, datetime.fromisoformat(event["at"]))
         events = [event for turn in found.turns for event in decide(engine, data, turn)]
         with engine.commit(row) as tx:
             if tx is None:
@@ -122,7 +129,9 @@ def append_new(tx: Transaction, events: Iterable[Event]) -> int:
     return captured
 
 
-def look(engine: Engine, data: Mapping[str, Any], message: str | None, last_look: bool) -> Found:
+def look(
+    engine: Engine, data: Mapping[str, Any], message: str | None, last_look: bool, at: datetime
+) -> Found:
     """Read what the hook points to.
 
     Args:
@@ -130,6 +139,7 @@ def look(engine: Engine, data: Mapping[str, Any], message: str | None, last_look
         data: The data of ``HookReceived``.
         message: The agent's last message, where the hook had it.
         last_look: The transcript is not waited for any longer.
+        at: When the hook came.
 
     Raises:
         MemsearchError: ``NOT_YET`` while the transcript does not hold the turn;
@@ -156,11 +166,16 @@ def look(engine: Engine, data: Mapping[str, Any], message: str | None, last_look
         event=event,
         last_message=message,
         extra=data.get("env") or {},
+        # A file is looked at from where the last look ended: every turn since then is read.
+        at=None if source.resumable else at,
     )
+    message = clean(message) if message else message
     try:
         inode = os.stat(path).st_ino
         with redacted_reading(engine.settings().redact):
             reading = read(engine, pointer, inode)
+            if ends and not source.resumable:
+                pointer, reading = _named(engine, pointer, reading, message, last_look)
     except (OSError, MemsearchError) as error:
         missing = not os.path.exists(path)
         if missing and not ends:
@@ -182,8 +197,6 @@ def look(engine: Engine, data: Mapping[str, Any], message: str | None, last_look
     if event == RESTS:
         turns = [settled(turn) for turn in turns]
     if ends and not reading.more:
-        # As the source cleans what it reads, so that the two can be told to be the same.
-        message = clean(message) if message else message
         turns = settle(turns, pointer, message, last_look, known=_known(engine, pointer))
     return Found(
         turns=[turn for turn in turns if turn.state != "open"],
@@ -200,9 +213,7 @@ def read(engine: Engine, pointer: Pointer, inode: int) -> Reading:
     source = registry.get(pointer.platform)
     not_before = first_hook(engine, pointer.platform)
     if not source.resumable:
-        # Many conversations lie in one database: what was captured of this one is its place.
-        not_before = max(not_before, _last_known(engine, pointer) or not_before)
-        return source.read(pointer, start=None, not_before=not_before, is_ours=is_ours)
+        return _read_session(engine, pointer, not_before)
     known = engine.log.row(
         "SELECT * FROM transcripts WHERE path = ?", (os.path.realpath(pointer.path),)
     )
@@ -215,6 +226,83 @@ def read(engine: Engine, pointer: Pointer, inode: int) -> Reading:
         if _known(engine, pointer):
             return reading
     return source.read(pointer, start=None, not_before=not_before, is_ours=is_ours)
+
+
+def _read_session(engine: Engine, pointer: Pointer, not_before: datetime) -> Reading:
+    """Read a session of a database that holds many, from the last turn that was captured of it.
+
+    Before the first one the turn counts in which the session's first hook was sent: it began
+    before memsearch heard of the session, maybe of the agent, and the hook of its end may have
+    been lost, or come when more turns have ended.
+    """
+    source = registry.get(pointer.platform)
+    last = _last_known(engine, pointer)
+    reading = source.read(
+        pointer, start=None, not_before=max(not_before, last or not_before), is_ours=is_ours
+    )
+    turns = list(reading.turns)
+    if last is None and not reading.foreign:
+        first = _first_of_session(engine, pointer, not_before)
+        if first is not None:
+            began = source.read(first, start=None, not_before=_NEVER, is_ours=is_ours)
+            named = first.turn is None or began.find(first.turn) is not None
+            if not named:
+                first = dataclasses.replace(first, turn=None)
+                began = source.read(first, start=None, not_before=_NEVER, is_ours=is_ours)
+            turns = with_meant(turns, hooked_turn(began.turns, first))
+    if reading.more:
+        # A hooked turn beyond the end of this reading comes with the next one, in its order.
+        turns = [turn for turn in turns if turn.position < reading.resume]
+    return dataclasses.replace(reading, turns=tuple(turns))
+
+
+def _first_of_session(engine: Engine, pointer: Pointer, heard: datetime) -> Pointer | None:
+    """A session's first hook, where it may have come out of a turn that is older than the agent.
+
+    Args:
+        engine: The engine.
+        pointer: A hook of the session.
+        heard: When memsearch first heard of the agent.
+    """
+    if pointer.at is None or pointer.at > heard + LONGEST_TURN:
+        return None
+    row = engine.log.row(
+        "SELECT at, data FROM events WHERE type = ? AND at <= ?"
+        " AND json_extract(data, '$.platform') = ? AND json_extract(data, '$.session') = ?"
+        " AND COALESCE(json_extract(data, '$.event'), '') NOT IN (?, ?) ORDER BY seq LIMIT 1",
+        (
+            EventType.HOOK_RECEIVED,
+            statedb.utc_now((heard + LONGEST_TURN).timestamp()),
+            pointer.platform,
+            pointer.session,
+            GREW,
+            RESTS,
+        ),
+    )
+    if row is None:
+        return None
+    turn = json.loads(row["data"]).get("turn")
+    return dataclasses.replace(pointer, turn=turn, at=datetime.fromisoformat(row["at"]))
+
+
+def _named(
+    engine: Engine, pointer: Pointer, reading: Reading, message: str | None, last_look: bool
+) -> tuple[Pointer, Reading]:
+    """What a hook means whose turn's name a database does not hold, with what was read for it.
+
+    OpenClaw names the run, which only an answer carries: a turn that was aborted before it got
+    one cannot be found by it, nor can any turn of a release that does not write it.
+    """
+    named = pointer.turn is None or reading.find(pointer.turn) is not None
+    if named or reading.more or reading.foreign or _known(engine, pointer):
+        return pointer, reading
+    nameless = dataclasses.replace(pointer, turn=None)
+    other = read(engine, nameless, 0)
+    turn = hooked_turn(other.turns, nameless)
+    answered = turn is not None and turn.state != "open" and bool(message)
+    if last_look or (answered and turn is not None and holds(turn, message or "")):
+        return nameless, other
+    return pointer, reading
 
 
 def first_hook(engine: Engine, platform: str) -> datetime:
@@ -248,13 +336,15 @@ def _known(engine: Engine, pointer: Pointer) -> bool:
 
 
 def hooked_turn(turns: Iterable[Turn], pointer: Pointer) -> Turn | None:
-    """The turn that the hook was about: by its id, else the last one."""
-    last = None
+    """The turn that the hook was about: by its id, else the last one that had begun by then."""
+    last = meant = None
     for turn in turns:
-        if pointer.turn is not None and turn.answers_to(pointer.turn):
-            return turn
+        if pointer.means(turn):
+            if pointer.turn is not None:
+                return turn
+            meant = turn
         last = turn
-    return last if pointer.turn is None else None
+    return (meant or last) if pointer.turn is None else None
 
 
 def settle(
@@ -343,6 +433,7 @@ def decide(engine: Engine, data: Mapping[str, Any], turn: Turn) -> list[Event]:
         "path": next(iter(turn.anchor.values()), None),
     }
     stream = turn_stream(turn.platform, turn.id)
+    rules.check(engine, "capture", project.root)
     settings = engine.settings(project.root)
     reason = ""
     if not settings.capture.enabled:

@@ -27,6 +27,8 @@ function lastMessage(messages) {
 function payload(context, event) {
   return {
     session_id: context?.sessionId ?? context?.sessionKey,
+    // A turn has no other name here: its answers carry the run's.
+    turn_id: context?.runId,
     agent_id: context?.agentId,
     cwd: context?.workspaceDir,
     hook_event_name: event,
@@ -61,6 +63,7 @@ export default {
 
     api.on("agent_end", async (event, context) => {
       const ended = payload(context, "agent_end")
+      ended.turn_id = event?.runId ?? ended.turn_id
       if (!ended.session_id) return
       ended.last_assistant_message = event?.success === false ? undefined : lastMessage(event?.messages)
       await memsearch.enqueue(ended)

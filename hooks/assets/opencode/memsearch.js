@@ -64,9 +64,11 @@ export const MemSearch = async ({ client, directory }) => {
 
   async function end(session, event) {
     const now = Date.now()
-    if (!session || children.has(session) || now - (ended.get(session) ?? 0) < SAME_MS) return
-    keep(ended, session, now)
     const turn_id = turns.get(session)
+    const before = ended.get(session)
+    const same = before?.turn_id === turn_id && now - before.now < SAME_MS
+    if (!session || children.has(session) || same) return
+    keep(ended, session, { turn_id, now })
     const payload = { session_id: session, turn_id, cwd: directory, hook_event_name: event }
     await memsearch.enqueue(payload)
   }
@@ -95,10 +97,12 @@ export const MemSearch = async ({ client, directory }) => {
     "chat.message": async (input, output) => {
       const session = input.sessionID
       const first = !turns.has(session)
-      keep(turns, session, output.message?.id ?? input.messageID)
+      const turn_id = output.message?.id ?? input.messageID
+      keep(turns, session, turn_id)
       if (first && !children.has(session)) {
         // Turns that were missed are caught up, and memsearch knows since when it is here.
-        const event = { session_id: session, cwd: directory, hook_event_name: "SessionStart" }
+        const hook_event_name = "SessionStart"
+        const event = { session_id: session, turn_id, cwd: directory, hook_event_name }
         memsearch.enqueue(event)
       }
     },
