@@ -23,6 +23,7 @@ class ErrorClass(enum.StrEnum):
     PERMISSION = "permission"
     INTERRUPTED = "interrupted"  # the worker was killed in the middle; taken up again
     BUDGET = "budget"  # the day's tokens are spent: waits, is no failure
+    RULES = "rules"  # the user's rules cannot be read: waits until they can
     BAD_REQUEST = "bad_request"  # 400, too long
     CREDENTIALS = "credentials"  # 401, 403, logged out
     REFUSED = "refused"  # content refused

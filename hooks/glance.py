@@ -86,7 +86,7 @@ def faults(db: sqlite3.Connection | None, home: Home, broken: str) -> list[str]:
     """
     found = []
     if broken:
-        found.append(f"{broken}. Until it is mended the defaults are used.")
+        found.append(f"{broken}. Until it is mended nothing is captured; the turns wait.")
     if db is None:
         if os.path.exists(home.state_db):
             found.append(f"{home.state_db} cannot be read; memsearch doctor says why.")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from memsearch.config import settings as config
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home
+from memsearch.config.project import PROJECT_FILE
 from memsearch.pipeline.budget import Budget, settle
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.log import EventLog, Transaction, is_missing_table
@@ -27,7 +28,7 @@ from memsearch.pipeline.retry import decide
 if TYPE_CHECKING:
     import sqlite3
 
-    from memsearch.config.settings import Settings
+    from memsearch.config.settings import Loaded, Problem, Settings
     from memsearch.sinks.cache import EmbeddingCache
     from memsearch.sinks.types import Embedder, Store
 
@@ -72,7 +73,9 @@ class Engine:
         self._users = 0
         self._running: set[tuple[str, str]] = set()
         self._again: set[tuple[str, str]] = set()
-        self._settings: dict[str, tuple[float, tuple[object, ...], Settings]] = {}
+        self._settings: dict[str, tuple[float, tuple[object, ...], Loaded]] = {}
+        #: Files whose mistakes something waits for, as they were; None: not looked at yet.
+        self._doubted: dict[str, object] | None = None
         self._parts_lock = threading.RLock()
         self._embedder: Embedder | None = None
         self._embedder_key: object = None
@@ -272,6 +275,31 @@ class Engine:
 
     def settings(self, project_root: str | None = None) -> Settings:
         """The settings in force, for a project or without; read again when files changed."""
+        return self._loaded(project_root).settings
+
+    def problems(self, project_root: str | None = None) -> tuple[Problem, ...]:
+        """What is wrong with them. The files with errors are watched from then on."""
+        with self._parts_lock:
+            problems = self._loaded(project_root).problems
+            if any(problem.severity == "error" for problem in problems):
+                # As they were when they were read, so that no mending is missed.
+                config_toml, _, *own = self._settings[project_root or ""][1]
+                files: dict[str, object] = {self.home.config_toml: config_toml}
+                if project_root:
+                    files[os.path.join(project_root, PROJECT_FILE)] = own[0]
+                self._doubted = files | (self._doubted or {})
+        return problems
+
+    def doubted_changed(self) -> bool:
+        """Whether one of those files has changed since; true at the first look of all."""
+        with self._parts_lock:
+            doubted, self._doubted = self._doubted, {}
+            if doubted is None or any(_stamp(path) != known for path, known in doubted.items()):
+                return True
+            self._doubted = doubted
+            return False
+
+    def _loaded(self, project_root: str | None) -> Loaded:
         key = project_root or ""
         now = time.monotonic()
         with self._parts_lock:
@@ -280,15 +308,15 @@ class Engine:
                 return known[2]
             stamp: tuple[object, ...] = (_stamp(self.home.config_toml), _stamp(self.home.env_file))
             if project_root:
-                stamp = (*stamp, _stamp(os.path.join(project_root, ".memsearch.toml")))
+                stamp = (*stamp, _stamp(os.path.join(project_root, PROJECT_FILE)))
             if known is not None and known[1] == stamp:
                 self._settings[key] = (now, stamp, known[2])
                 return known[2]
             loaded = config.load(self.home, project_root, environ=self.environ, strict=False)
             for problem in loaded.problems:
                 self.note("config_problem", level="warning", problem=str(problem))
-            self._settings[key] = (now, stamp, loaded.settings)
-            return loaded.settings
+            self._settings[key] = (now, stamp, loaded)
+            return loaded
 
     # -- parts that are costly to open -----------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from memsearch.config import statedb
 from memsearch.config.errors import MemsearchError
-from memsearch.pipeline.redact import RedactSettings, reading, redact_text
+from memsearch.pipeline.redact import RedactSettings, reading, redact, redact_text
 from memsearch.sources.base import MAX_TEXT_CHARS
 from memsearch.sources.bounds import beginning
 from memsearch.sources.cleaning import clean
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from memsearch.pipeline.log import EventLog
 
 
-def take(log: EventLog, hook: str, settings: RedactSettings) -> str | None:
+def take(log: EventLog, hook: str, settings: RedactSettings | None) -> str | None:
     """A hook's message, redacted; the one that the hook brought is taken out of the log.
 
     Args:
         log: The event log.
         hook: The id of the hook's event.
-        settings: ``settings.redact``.
+        settings: ``settings.redact``; None while that cannot be read: the built-in rules alone.
 
     Returns:
         The message without secrets and private parts; None where there is none.
@@ -37,7 +37,9 @@ def take(log: EventLog, hook: str, settings: RedactSettings) -> str | None:
     """
     raw = log.value("SELECT body FROM messages WHERE event_id = ?", (hook,))
     if raw is None:
-        return log.payload(hook)
+        kept = log.payload(hook)
+        # It may have been taken while the user's own patterns could not be read.
+        return redact_text(kept, settings) if kept and settings else kept
     try:
         kept = _kept(str(raw), settings)
     except MemsearchError:
@@ -47,10 +49,11 @@ def take(log: EventLog, hook: str, settings: RedactSettings) -> str | None:
     return kept or None
 
 
-def _kept(raw: str, settings: RedactSettings) -> str:
+def _kept(raw: str, settings: RedactSettings | None) -> str:
     """A message as a turn may hold it. The hook's own cut may have torn a secret."""
     with reading(settings):
-        return redact_text(beginning(clean(raw), MAX_TEXT_CHARS), settings)
+        kept = beginning(clean(raw), MAX_TEXT_CHARS)
+        return redact_text(kept, settings) if settings else redact(kept).text
 
 
 def _replace(log: EventLog, hook: str, kept: str) -> None:

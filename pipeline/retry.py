@@ -22,9 +22,9 @@ TRANSIENT = frozenset(
         ErrorClass.PERMISSION,
     }
 )
-#: Failures of this machine that end when somebody frees space or lets go of a lock: they are
-#: tried on without end, at the longest wait, and ``status`` names them.
-WAITING = frozenset({ErrorClass.BUSY, ErrorClass.DISK_FULL})
+#: Failures of this machine that end when somebody frees space, lets go of a lock or mends the
+#: configuration: they are tried on without end, at the longest wait, and ``status`` names them.
+WAITING = frozenset({ErrorClass.BUSY, ErrorClass.DISK_FULL, ErrorClass.RULES})
 #: Seconds between looks at a transcript that does not hold the turn yet.
 SETTLE_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.5, 3.0)
 #: Each wait is so many times the one before it.

@@ -84,6 +84,7 @@ def status(log: EventLog, settings: Settings, around: Surroundings, now: float) 
         *failing,
         *_compaction_fails(compaction),
         *([f"{news} dead letters: memsearch dead-letter list"] if news else []),
+        *_held_by_rules(log),
         *_outside(around),
         *([f"embedding: {fault}"] if fault else []),
         *(
@@ -257,12 +258,30 @@ def _failing(log: EventLog) -> list[str]:
         )
         retrying = log.value(
             f"SELECT COUNT(*) FROM {table} WHERE state = 'open' AND stage = ? AND attempts > 0"
-            " AND COALESCE(error_class, '') NOT IN ('budget', 'not_yet', 'cost')",
+            " AND COALESCE(error_class, '') NOT IN ('budget', 'not_yet', 'cost', 'rules')",
             (row["stage"],),
         )
         if retrying:
             failing.append(f"{row['stage']} fails, {retrying} to be tried again: {row['error']}")
     return failing
+
+
+def _held_by_rules(log: EventLog) -> list[str]:
+    """What waits until the configuration can be read; it says itself what is wrong there."""
+    hooks, turns = (
+        int(
+            log.value(
+                f"SELECT COUNT(*) FROM {table} WHERE state = 'open' AND error_class = 'rules'"
+            )
+        )
+        for table in ("hooks", "turns")
+    )
+    if not hooks and not turns:
+        return []
+    return [
+        f"{hooks} hooks and {turns} turns wait until the configuration is mended, since what you"
+        " set on what is captured, redacted and sent cannot be read; nothing is lost"
+    ]
 
 
 def _outside(around: Surroundings) -> list[str]:

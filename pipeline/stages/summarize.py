@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.pipeline import rules
 from memsearch.pipeline.budget import next_midnight, settle, today
 from memsearch.pipeline.events import Event, EventType, session_key
 from memsearch.pipeline.summarizers.choose import summarizer_for
@@ -34,6 +35,7 @@ def summarize(engine: Engine, stream: str) -> None:
                 hint="memsearch backfill can read it again from the agent's transcript",
             )
         turn = load_turn(text)
+        rules.check(engine, "summarize", row["project"])
         settings = engine.settings(row["project"])
         own = settings.summarize.for_platform(turn.platform)
         summarizer = summarizer_for(

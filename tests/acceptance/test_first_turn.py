@@ -238,6 +238,40 @@ def test_an_unknown_key_stops_a_person_and_not_a_capture(world, session):
     assert any("serch" in reason for reason in status["reasons"])
 
 
+def test_while_the_rules_of_the_user_cannot_be_read_nothing_is_captured(world, session):
+    """A broken file must not switch redact.patterns off, nor lose a turn."""
+    config = world.home / "config.toml"
+    rule = "[redact]\npatterns = ['ACME-[0-9]{4}']\n"
+    config.write_text(rule + "[capture\n", encoding="utf-8")
+    key = "ghp_" + "Zq7" * 12
+    said = f"The ticket is ACME-4711 and the key {key}."
+    turn = session.turn("Which ticket is it that we work on?", said)
+    world.hook(session.payload(turn=turn, last_assistant_message=said))
+    world.run("workers", "start")
+
+    def reasons() -> str:
+        return " ".join(world.status()["reasons"])
+
+    world.wait_for(lambda: "wait until the configuration is mended" in reasons())
+    assert not world.memory.exists()
+    (waiting,) = world.status()["waiting"]
+    assert (waiting["stage"], waiting["count"]) == ("capture", 1)
+    assert "1 hooks and 0 turns wait until the configuration is mended" in reasons()
+    assert "config.toml" in reasons()
+    # What the hook brought waits without what the built-in rules know.
+    logs = [*world.home.glob("state.db*")]
+    world.wait_for(lambda: all(key.encode() not in path.read_bytes() for path in logs))
+    # A mistake in a rule holds it up as well as a file that is no TOML.
+    config.write_text("[redact]\npatterns = 'ACME-[0-9]{4}'\n", encoding="utf-8")
+    world.wait_for(lambda: "redact.patterns" in reasons())
+    assert not world.memory.exists()
+    config.write_text(rule, encoding="utf-8")
+    world.wait_for(lambda: world.memory.exists() and world.entries() == [turn])
+    assert "ACME-4711" not in world.journal()
+    assert world.journal().count("[redacted:custom]") == 1
+    assert world.status()["dead_letters"]["total"] == 0
+
+
 def test_memsearch_dir_moves_files_and_collection_together(world, session):
     elsewhere = world.root / "elsewhere 别处"
     turn = session.turn("Put the memory somewhere else please", "It is elsewhere now.")
