@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.statedb import utc_now
+from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.index_repair import put_aside, requeue
 from memsearch.pipeline.stages.documents import COST, model_of, row_of
 from memsearch.pipeline.stages.documents import identity as current_identity
@@ -362,6 +363,25 @@ def look(engine: Engine) -> None:
         if not pending(engine.log, row["collection"], current_identity(engine)):
             with engine.log.transaction() as tx:
                 tx.add_task("upsert", row["collection"])
+
+
+def replay_dead(engine: Engine) -> int:
+    """Try again what died of the settings, now that they name another model.
+
+    Returns:
+        How many documents.
+    """
+    with engine.log.transaction() as tx:
+        rows = tx.rows(
+            "SELECT stream, collection, stage FROM documents WHERE state = 'dead'"
+            " AND error_class IN (?, ?)",
+            (ErrorClass.CONFIG.value, ErrorClass.CREDENTIALS.value),
+        )
+        for row in rows:
+            stage = row["stage"]
+            tx.append(Event(row["stream"], EventType.REPLAYED, {"stage": stage, "by": "settings"}))
+            tx.add_task(stage, row["stream"] if stage == "chunk" else row["collection"])
+    return len(rows)
 
 
 def check_opened(engine: Engine, collections: set[str]) -> None:

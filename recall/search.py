@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -71,10 +71,11 @@ class Means:
 
     Attributes:
         store: Entered for the two legs alone; None when there is no index.
-        model: Identity of the model that questions are embedded with.
+        model: Identity of the model that questions are embedded with; empty with a ``fault``.
         embedder: Gives that model.
         directions: By collection, the direction between the languages.
         cache: Opens the cache of vectors for reading.
+        fault: Why there is no such model.
         foreign: Which of some texts this machine did not write.
     """
 
@@ -83,6 +84,7 @@ class Means:
     embedder: Callable[[], Embedder]
     directions: Callable[[Sequence[str]], Mapping[str, Vectors]]
     cache: Callable[[], EmbeddingCache]
+    fault: MemsearchError | None = None
     foreign: Callable[[Sequence[Written]], Sequence[bool]] = lambda texts: [True] * len(texts)
 
 
@@ -148,14 +150,20 @@ def search(query: str, options: SearchOptions, *, scopes: Sequence[Scope], means
     ranker = Ranker(asked, scopes, texts, directions=known)
     degraded = False
     try:
-        if means.store is None:
-            looks = _look(ranker, None, time, options)
-        else:
-            with means.store as store:
+        with means.store if means.store is not None else nullcontext() as store:
+            if _is_gone(store, scopes):
+                raise IndexGoneError
+            looks = _look(ranker, store, time, options)
+            if texts.skipped and asked.terms and not _says(looks):
+                # Before nothing is said of these words, more is read for them.
+                texts = scan.read(
+                    fresh.unindexed, means.model, options.limits, max_bytes=scan.LAST_SCAN_BYTES
+                )
+                ranker = Ranker(asked, scopes, texts, directions=known)
                 looks = _look(ranker, store, time, options)
         unindexed: set[str] = ranker.unindexed
     except MemsearchError as error:
-        degraded = error.kind is not ErrorClass.PERMISSION
+        degraded = error.kind is not ErrorClass.PERMISSION and not isinstance(error, IndexGoneError)
         notes.append(f"The Markdown itself was read, since the index could not be: {error}")
         direct = DirectIndex(scopes, means.model, options.limits, means.cache)
         ranker = _direct_ranker(asked, scopes, direct, options, notes)
@@ -188,6 +196,26 @@ def search(query: str, options: SearchOptions, *, scopes: Sequence[Scope], means
         "renewal": renewal_of(means.model, scopes),
     }
     return Answer(results, told, notes, degraded)
+
+
+class IndexGoneError(MemsearchError):
+    """What the log says was indexed is in no index: somebody deleted it, as they may."""
+
+    def __init__(self) -> None:
+        super().__init__("it is gone, and workers make it anew", kind=ErrorClass.DAMAGED)
+
+
+def _is_gone(store: Store | None, scopes: Sequence[Scope]) -> bool:
+    return any(
+        store is None or store.dimension(scope.project.collection) is None
+        for scope in scopes
+        if any(document.indexed and document.chunks for document in scope.documents)
+    )
+
+
+def _says(looks: Iterable[Iterable[Fused]]) -> bool:
+    """Whether anything that was found holds a word of the question."""
+    return any(item.keyword for look in looks for item in look)
 
 
 def joined(looks: Sequence[Sequence[Fused]]) -> list[Fused]:
@@ -238,7 +266,10 @@ def _told(time: Named, folded: Sequence[Folded], looks: Sequence[Sequence[Fused]
 
 def _vector(text: str, scopes: Sequence[Scope], means: Means, notes: list[str]) -> Vectors | None:
     """The question's vector; without one, ``notes`` says why."""
-    if means.store is None:
+    if means.store is None and not _is_gone(None, scopes):
+        return None
+    if means.fault is not None:
+        notes.append(f"Searched by keywords alone: {means.fault}")
         return None
     other = _other_models(means.model, scopes)
     if other:
@@ -346,7 +377,12 @@ def scope_of(project: Project, where: Setting, access: Access, *, archive: bool)
 
 def means_of(access: Access) -> Means:
     """What a search of a home runs on."""
-    model = access.model()
+    fault: MemsearchError | None = None
+    try:
+        model = access.model()
+    except MemsearchError as error:
+        # Keywords need none, and somebody who is about to change the model must not lose them.
+        model, fault = "", error
 
     def cache() -> EmbeddingCache:
         from memsearch.sinks.cache import EmbeddingCache
@@ -359,6 +395,7 @@ def means_of(access: Access) -> Means:
         embedder=access.embedder,
         directions=lambda names: directions(access.home.state_db, names, model),
         cache=cache,
+        fault=fault,
         foreign=lambda written: origin.foreign(access.home, written),
     )
 

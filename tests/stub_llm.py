@@ -146,15 +146,15 @@ def bullets_for(text: str) -> str:
     return "\n".join(lines)
 
 
-def vector(text: str, dimension: int) -> list[float]:
-    """A unit vector that depends on nothing but the words of ``text``.
+def vector(text: str, dimension: int, salt: str = "") -> list[float]:
+    """A unit vector that depends on nothing but the words of ``text``, and on ``salt``.
 
     Each word and each Han character adds a hash-made direction, so texts that share
-    words are near each other.
+    words are near each other. Another salt is another model.
     """
     total = [0.0] * dimension
     for word in re.findall(r"[A-Za-z0-9_]+|[一-鿿]", text.lower()) or [text]:
-        seed = hashlib.sha256(word.encode()).digest()
+        seed = hashlib.sha256((salt + word).encode()).digest()
         for index in range(dimension):
             byte = seed[index % len(seed)] ^ (index // len(seed) * 37 & 0xFF)
             total[index] += (byte - 127.5) / 127.5
@@ -172,6 +172,7 @@ class StubLLM:
         tokens: Usage that answers report, (input, output); None: no usage at all.
         dimension: Length of the embedding vectors.
         max_batch: Embedding inputs taken at once; more is a 400. 0: no limit.
+        salt: Another one is another embedding model.
     """
 
     def __init__(
@@ -183,11 +184,13 @@ class StubLLM:
         tokens: tuple[int, int] | None = (120, 20),
         dimension: int = 8,
         max_batch: int = 0,
+        salt: str = "",
     ) -> None:
         self.default = default
         self.tokens = tokens
         self.dimension = dimension
         self.max_batch = max_batch
+        self.salt = salt
         #: Behaviour of embedding requests that were not ordered otherwise.
         self.embeddings_default = "fine"
         #: Decides a model call's behaviour before schedule and default; None: pass on.
@@ -516,7 +519,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         dimension = int(body.get("dimensions") or stub.dimension)
         data = [
-            {"object": "embedding", "index": index, "embedding": vector(text, dimension)}
+            {"object": "embedding", "index": index, "embedding": vector(text, dimension, stub.salt)}
             for index, text in enumerate(inputs)
         ]
         if request.behaviour == "empty":

@@ -15,6 +15,7 @@ from memsearch.pipeline import (
     messages,
     renewal,
     retention,
+    rules,
 )
 from memsearch.pipeline.auto_replay import AutoReplay
 from memsearch.pipeline.engine import Engine
@@ -28,6 +29,7 @@ REPLAY_SECONDS = 0.5
 LOST_SECONDS = 5.0
 CAPTURED_SECONDS = 15.0
 WIPE_SECONDS = 2.0
+RULES_SECONDS = 2.0
 VERIFY_SECONDS = 60.0
 RENEW_SECONDS = 2.0
 BACKUP_SECONDS = 60.0
@@ -56,6 +58,7 @@ class Duties:
             (self._replay_captured, CAPTURED_SECONDS),
             (self.verify_index, VERIFY_SECONDS),
             (self._wipe_messages, WIPE_SECONDS),
+            (self._release_rules, RULES_SECONDS),
             (self._renew_index, RENEW_SECONDS),
             (self._back_up, BACKUP_SECONDS),
             (self._drop_old, RETENTION_SECONDS),
@@ -132,14 +135,27 @@ class Duties:
     def _renew_index(self) -> None:
         """See at once that the settings name another model, and go on with what is under way."""
         engine = self._engine
-        identity = current_identity(engine)
+        try:
+            identity = current_identity(engine)
+        except MemsearchError as error:
+            identity = f"none: {error.message}"
         if identity != self._identity:
             if self._identity:
                 engine.note("identity_changed", before=self._identity, now=identity)
+            if self._identity and not identity.startswith("none: "):
                 reconcile.reconcile(engine)
+                renewal.replay_dead(engine)
             self._identity = identity
+        if identity.startswith("none: "):
+            return  # status says so; what is indexed stays as it is
         cost.look(engine)
         renewal.look(engine)
+
+    def _release_rules(self) -> None:
+        """Go on with what waited for a configuration that was mended."""
+        released = rules.release(self._engine)
+        if released:
+            self._engine.note("configuration_mended", released=released)
 
     def _back_up(self) -> None:
         home = self._engine.home
