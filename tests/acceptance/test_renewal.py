@@ -246,3 +246,25 @@ def test_settings_change_while_workers_run_and_turns_come(world: World, session:
         later = [each.body["input"] for each in stub.of("embeddings")[calls:]]
         assert later in ([], [[words[1]]], [[words[1]]] * 2)
         assert worker.poll() is None
+
+
+@pytest.mark.parametrize("fault", ["rename_collection:1:after", "rename_collection:2:after"])
+def test_the_same_on_a_server(two: Two, tmp_path: Path, fault: str) -> None:
+    """Milvus Lite's own server, over TCP."""
+    from milvus_lite.adapter.grpc.server import start_server_in_thread
+
+    running, engine, port = start_server_in_thread(str(tmp_path / "server"))
+    try:
+        two.world.settings["MEMSEARCH_MILVUS__URI"] = f"http://127.0.0.1:{port}"
+        two.index()
+        assert two.search() == "model-a"
+        two.use("model-b")
+        two.killed(fault)
+        two.search()
+        two.index()
+        assert two.search() == "model-b"
+        assert not two.world.sql("SELECT * FROM renewals")
+        assert len(engine.list_collections()) == 1
+    finally:
+        running.stop(grace=None).wait()
+        engine.close()
