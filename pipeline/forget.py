@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import write_atomic
 from memsearch.config.project import Project, source_of
-from memsearch.pipeline import backup, messages
+from memsearch.pipeline import backup, messages, put_aside
 from memsearch.pipeline.compact import Said, said_of, say_anew
 from memsearch.pipeline.events import Event, EventType, compact_stream, turn_stream
 from memsearch.pipeline.index_repair import requeue
@@ -214,7 +214,7 @@ def carry_out(engine: Engine, projects: Sequence[Project], chosen: Chosen) -> Pl
     made = backup.back_up(engine.home)
     for path in _copies(engine.home):
         if path != made:
-            os.unlink(path)
+            put_aside.delete(path)
     return plan
 
 
@@ -318,12 +318,12 @@ def _empty_spooled(path: str) -> None:
 
 
 def _copies(home: Home) -> list[str]:
-    """Copies of the log, and damaged files that were put aside."""
-    name = os.path.basename(home.state_db)
+    """Copies of the log, and damaged files and folders that were put aside."""
+    name = f"{os.path.basename(home.state_db)}.backup-"
+    copies = [os.path.join(home.root, each) for each in os.listdir(home.root)]
     return sorted(
-        os.path.join(home.root, each)
-        for each in os.listdir(home.root)
-        if each.startswith((f"{name}.backup-", f"{name}.damaged-"))
+        [path for path in copies if os.path.basename(path).startswith(name)]
+        + [aside.path for aside in put_aside.damaged(home)]
     )
 
 

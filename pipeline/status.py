@@ -288,7 +288,8 @@ def _outside(around: Surroundings) -> list[str]:
     reasons = []
     if around.bad_spooled:
         reasons.append(
-            f"{around.bad_spooled} files in spool/bad cannot be read; look at them, then delete"
+            f"{around.bad_spooled} files in spool/bad are no hooks; memsearch forget --put-aside"
+            " deletes them"
         )
     if around.spooled and around.worker_pid is None:
         reasons.append(

@@ -13,6 +13,7 @@ from memsearch.pipeline import (
     index_repair,
     lost_entries,
     messages,
+    put_aside,
     renewal,
     retention,
     rules,
@@ -173,3 +174,6 @@ class Duties:
         dropped = retention.drop_old_texts(self._engine.log, days, time.time())
         if dropped:
             self._engine.note("old_texts_dropped", texts=dropped)
+        deleted = put_aside.delete_old(self._engine.home, days, time.time())
+        if deleted:
+            self._engine.note("put_aside_deleted", files=deleted)

@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING
 
 from memsearch.config import statedb
 from memsearch.config.errors import ErrorClass, MemsearchError
-from memsearch.config.paths import Home
-from memsearch.pipeline import renewal
+from memsearch.config.paths import Home, write_atomic
+from memsearch.pipeline import put_aside, renewal
 from memsearch.pipeline.events import Event, EventType, session_key
 from memsearch.pipeline.log import EventLog, Transaction
 from memsearch.pipeline.queue import flush
+from memsearch.pipeline.redact import redact
 from memsearch.pipeline.stages.documents import COST
 
 if TYPE_CHECKING:
     import sqlite3
 
-#: A hook's file in the spool that cannot be read is put here, under ``spool/``.
-BAD_FOLDER = "bad"
 #: Seconds after which a file that a killed hook left half written in the spool is deleted.
 #: That hook told nobody that it had stored anything.
 TORN_SECONDS = 3_600.0
+#: Bytes that are kept of a file of the spool that is no hook.
+MAX_BAD_BYTES = 65_536
 #: Turns that are let go at once when a spent budget has room again; the others follow.
 RELEASED_AT_ONCE = 200
 #: Seconds that an event may lie ahead of the clock until the clock counts as set back.
@@ -219,15 +220,6 @@ def spooled(home: Home) -> list[str]:
     ]
 
 
-def bad_spooled(home: Home) -> list[str]:
-    """The spool's files that could not be read and were put aside."""
-    folder = os.path.join(home.spool, BAD_FOLDER)
-    try:
-        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
-    except OSError:
-        return []
-
-
 def sweep_spool(home: Home, log: EventLog) -> tuple[int, int]:
     """Take the spool's hooks into the log. Safe to kill: a hook taken in twice is one.
 
@@ -268,16 +260,32 @@ def sweep_spool(home: Home, log: EventLog) -> tuple[int, int]:
 
 
 def _put_aside(home: Home, path: str) -> None:
-    folder = os.path.join(home.spool, BAD_FOLDER)
+    """Move a file out of the spool that is no hook, without what it may hold of a conversation."""
+    folder = os.path.join(home.spool, put_aside.BAD_FOLDER)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        os.replace(path, os.path.join(folder, os.path.basename(path)))
+        with open(path, "rb") as file:
+            kept = without_message(file.read(MAX_BAD_BYTES))
+        write_atomic(os.path.join(folder, os.path.basename(path)), kept)
+        os.unlink(path)
+    except FileNotFoundError:
+        return
     except OSError as error:
         raise MemsearchError(
             f"{path} is no hook and cannot be put aside: {error.strerror}",
             kind=ErrorClass.PERMISSION,
             hint="check the owner and permissions of spool/",
         ) from error
+
+
+def without_message(data: bytes) -> bytes:
+    """A file of the spool without the agent's words, whole or torn. Pure.
+
+    The message comes behind the pointers, so that all from its name on goes.
+    """
+    text = data.decode("utf-8", "replace")
+    head, found, _ = text.partition('"message"')
+    return redact(head + (f'{found}: "[left out]' if found else "")).text.encode("utf-8")
 
 
 def _delete_torn(home: Home) -> None:

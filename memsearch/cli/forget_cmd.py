@@ -19,6 +19,9 @@ MAX_SHOWN = 40
 @click.option("--session", default="", metavar="ID", help="All turns of a session.")
 @click.option("--day", default="", metavar="DAY", help="A day: YYYY-MM-DD, yesterday, 2d.")
 @click.option("--text", default="", metavar="WORDS", help="Whatever holds these words.")
+@click.option(
+    "--put-aside", is_flag=True, help="What was damaged or no hook and was moved out of the way."
+)
 @click.option("--all-projects", is_flag=True, help="In all projects, not only this one.")
 @click.option("--project", metavar="DIR", help="A folder of the project, instead of this one.")
 @click.option("--dry-run", is_flag=True, help="Only show what would go.")
@@ -29,6 +32,7 @@ def forget(
     session: str,
     day: str,
     text: str,
+    put_aside: bool,
     all_projects: bool,
     project: str | None,
     dry_run: bool,
@@ -37,8 +41,8 @@ def forget(
 ) -> None:
     """Take a turn, a session, a day or a text out of everything that memsearch keeps.
 
-    Out of the journals, the archive and the digests, the index, the embedding cache, the texts in the
-    log, the dead letters, the spool and the copies of the log. It is shown first. What is
+    Out of the journals, the archive and the digests, the index, the embedding cache, the texts
+    in the log, the dead letters, the spool and the copies of the log. It is shown first. What is
     left is the fact that there was a turn, so that it is not captured again. The agent's own
     transcript stays as it is, and so does a git history.
 
@@ -47,11 +51,18 @@ def forget(
       memsearch forget --turn 7b0c5e3e-0f6e-4a53-9f4e-1f0d9a0b7a11 --dry-run
       memsearch forget --text "project falcon" --all-projects
       memsearch forget --day yesterday --yes
+      memsearch forget --put-aside
     """
-    if [bool(turn), bool(session), bool(day), bool(text.strip())].count(True) != 1:
-        raise click.UsageError("say what to forget by one of --turn, --session, --day, --text")
+    if [bool(turn), bool(session), bool(day), bool(text.strip()), put_aside].count(True) != 1:
+        raise click.UsageError(
+            "say what to forget by one of --turn, --session, --day, --text, --put-aside"
+        )
     if as_json and not (yes or dry_run):
         raise click.UsageError("--json goes with --yes or --dry-run")
+    if put_aside:
+        with output.reported():
+            _forget_put_aside(dry_run=dry_run, yes=yes, as_json=as_json)
+        return
     with output.reported():
         home = current_home(create=True)
         request = index_cmds.request_for(project) | {
@@ -82,6 +93,27 @@ def forget(
         )
         for place in plan["mentions"]:
             output.note(f"still said in {place}, which is yours to change")
+
+
+def _forget_put_aside(*, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Delete what was put aside, after it was shown."""
+    from memsearch.pipeline import put_aside
+
+    paths = [aside.path for aside in put_aside.everything(current_home())]
+    if not as_json:
+        for path in paths:
+            output.put(output.clean(path))
+        if not paths:
+            output.note("nothing was put aside")
+    if paths and not dry_run:
+        if not yes:
+            _ask()
+        for path in paths:
+            put_aside.delete(path)
+    if as_json:
+        output.put_json({"put_aside": paths})
+    elif paths and not dry_run:
+        output.put(f"deleted: {len(paths)}")
 
 
 def _day(text: str) -> str:

@@ -13,7 +13,6 @@ from memsearch.cli import output
 from memsearch.cli.home import current_home, open_log
 from memsearch.config import worker_lock
 from memsearch.config.errors import MemsearchError
-from memsearch.config.paths import Home
 
 
 @click.command()
@@ -51,10 +50,11 @@ def _show_project_problems() -> None:
 def collect() -> dict[str, Any]:
     """The status of the current home."""
     from memsearch.config.settings import load
+    from memsearch.pipeline import put_aside
     from memsearch.pipeline.status import Surroundings
     from memsearch.pipeline.status import status as judge
     from memsearch.recall import client
-    from memsearch.workers.recovery import bad_spooled, spooled
+    from memsearch.workers.recovery import spooled
 
     home = current_home()
     loaded = load(home, None, environ=os.environ, strict=False)
@@ -73,8 +73,8 @@ def collect() -> dict[str, Any]:
         spooled_seconds=max((_age(path) for path in spool), default=0.0),
         worker_seconds=_age(home.worker_lock),
         early_deaths=worker_lock.early_deaths(home),
-        put_aside=_put_aside(home),
-        bad_spooled=len(bad_spooled(home)),
+        put_aside=tuple(aside.path for aside in put_aside.damaged(home)),
+        bad_spooled=len(put_aside.bad_spooled(home)),
         problems=tuple(str(problem) for problem in loaded.problems if problem.severity != "note"),
     )
     reasons = [f"configuration: {problem}" for problem in around.problems]
@@ -95,20 +95,6 @@ def collect() -> dict[str, Any]:
         "workers": {"pid": pid, "listening": around.listening},
         "home": home.root,
     }
-
-
-def _put_aside(home: Home) -> tuple[str, ...]:
-    """The damaged logs and indexes that lie in the home."""
-    try:
-        names = sorted(os.listdir(home.root))
-    except OSError:
-        return ()
-    aside = [
-        name
-        for name in names
-        if ".damaged-" in name and not name.endswith(("-wal", "-shm", ".new"))
-    ]
-    return tuple(os.path.join(home.root, name) for name in aside)
 
 
 def _age(path: str) -> float:
@@ -165,7 +151,9 @@ def lines(found: dict[str, Any]) -> list[str]:
             + " keywords answer meanwhile"
         )
     for path in found.get("put_aside", []):
-        shown.append(f"  damaged, put aside and made anew; delete it when you like: {path}")
+        shown.append(f"  damaged, put aside and made anew: {path}")
+    if found.get("put_aside"):
+        shown.append("  memsearch forget --put-aside deletes what was put aside")
     budget = found.get("budget")
     if budget:
         cap = budget["daily_tokens"] or "no cap"

@@ -122,3 +122,28 @@ def test_wrong_usage_and_nothing_found(world):
     assert "one of --turn" in world.run("forget", check=2).stderr
     assert "one of --turn" in world.run("forget", "--turn", "a", "--text", "b", check=2).stderr
     assert "nothing of it" in world.run("forget", "--turn", "no-such-turn", "--dry-run").stderr
+
+
+def test_what_was_put_aside_is_named_shown_and_deleted(world: World, session: Session) -> None:
+    world.hook(session.payload(turn=session.turn("What is the mail queue?", "A heap of mails.")))
+    world.drain()
+    damaged = world.home / "state.db.damaged-20260101-000000"
+    damaged.write_bytes(b"raw " + MARK.encode())
+    folder = world.home / "milvus.db.damaged-20260101-000000"
+    folder.mkdir()
+    (folder / "part").write_bytes(MARK.encode())
+    bad = world.home / "spool" / "bad" / "1.json"
+    bad.parent.mkdir(parents=True)
+    bad.write_text(MARK, encoding="utf-8")
+    status = world.run("status", check=1).stdout
+    assert str(damaged) in status
+    assert str(folder) in status
+    assert "spool/bad" in status
+    assert "memsearch forget --put-aside" in status
+    shown = json.loads(world.run("forget", "--put-aside", "--dry-run", "--json").stdout)
+    assert shown == {"put_aside": [str(folder), str(damaged), str(bad)]}
+    assert len(everywhere(world)) == 3
+    assert "nobody can be asked" in world.run("forget", "--put-aside", check=2).stderr
+    world.run("forget", "--put-aside", "--yes")
+    assert everywhere(world) == []
+    assert world.status()["put_aside"] == []

@@ -9,6 +9,7 @@ import pytest
 from memsearch.config import statedb
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home
+from memsearch.pipeline import put_aside
 from memsearch.pipeline.events import Event, EventType, turn_stream
 from memsearch.pipeline.log import EventLog
 from memsearch.workers import recovery
@@ -122,7 +123,25 @@ def test_the_spool_is_taken_in_once_and_what_is_no_hook_is_put_aside(home, log):
     assert recovery.sweep_spool(home, log) == (1, 0)
     assert log.value("SELECT COUNT(*) FROM hooks") == 3
     assert recovery.spooled(home) == []
-    assert len(recovery.bad_spooled(home)) == 5
+    assert len(put_aside.bad_spooled(home)) == 5
+
+
+@pytest.mark.parametrize("kept", [None, 30, -100, -60, -40, -1])
+def test_what_is_put_aside_of_the_spool_holds_nothing_of_a_conversation(home, log, kept):
+    """Torn at any place, or whole and no hook."""
+    token = "ghp_" + "a1B2" * 9
+    words = f'the word is "xylophone" and {token} ends it'
+    whole = {**record(1), "message": words, "why": "database is locked"}
+    whole["data"] = whole["data"] | {"platform": 3 if kept is None else "codex", "x": token}
+    spool(home, "torn.json", json.dumps(whole)[:kept])
+    assert recovery.sweep_spool(home, log) == (0, 1)
+    (aside,) = put_aside.bad_spooled(home)
+    assert os.stat(aside.path).st_mode & 0o777 == 0o600
+    with open(aside.path, encoding="utf-8") as file:
+        text = file.read()
+    assert text.startswith('{"id": ')
+    assert "xylophone" not in text
+    assert token not in text
 
 
 def test_a_file_that_cannot_be_opened_stays_and_holds_up_no_other(home, log):
