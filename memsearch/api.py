@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,6 +185,27 @@ class MemSearch:
         """The same with one file; one that is gone leaves the index."""
         return await asyncio.to_thread(self._index, (os.path.abspath(os.fspath(path)),))
 
+    async def compact(
+        self, *, older_than_days: int | None = None, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Turn old journals into a digest for each month, and move them to the archive.
+
+        Args:
+            older_than_days: Age in days from which a journal is old, at least 1;
+                ``compact.older_than_days`` by default.
+            dry_run: Only say what would be done.
+
+        Returns:
+            ``moved`` (each with ``journal`` and ``archive``), ``digests``, ``entries``, ``left``
+            (each with ``path`` and ``why``), ``until``; of a dry run ``months``, ``left`` and
+            ``until``.
+
+        Raises:
+            MemsearchError: ``BUDGET``, or what else stopped it; the journals of the months that
+                are not done are where they were, and the next call goes on from there.
+        """
+        return await asyncio.to_thread(self._compact, older_than_days, dry_run)
+
     def watch(self, *, on_event: OnEvent | None = None, debounce_ms: int | None = None) -> Watcher:
         """Index what changes in ``paths`` from now on, from a thread, until it is stopped.
 
@@ -274,6 +296,24 @@ class MemSearch:
                 hint="index(force=True) agrees to it",
             )
         return int(done["chunks"])
+
+    def _compact(self, older_than_days: int | None, dry_run: bool) -> dict[str, Any]:
+        from memsearch.recall.dates import local_today
+        from memsearch.workers.asking import ask
+
+        self._home.create()
+        today = local_today()
+        until = ""
+        if older_than_days is not None:
+            until = (today - timedelta(days=older_than_days)).isoformat()
+        request = {
+            "cwd": self._cwd,
+            "environ": requests.forwarded(self._environ),
+            "today": today.isoformat(),
+            "until": until,
+            "dry_run": dry_run,
+        }
+        return ask(self._home, self._environ, "compact", request, wait=not dry_run)
 
     def _settings(self) -> Settings:
         from memsearch.config.settings import load

@@ -17,32 +17,50 @@ import pytest
 from stub_llm import StubLLM
 from world import COMMAND, PATIENCE, Session, World
 
-#: Runs the command and kills it right before or after its Nth step on the disk.
+#: Runs the command again and again, each time from the same files, and kills it right before its
+#: Nth step on the disk; prints what each run has left. Forked, since starting costs more.
 KILLED = """
-import os, signal, sys
-left = int(sys.argv.pop(1))
-after = sys.argv.pop(1) == "after"
+import hashlib, json, os, pathlib, signal, sys
+memory, archive = map(pathlib.Path, sys.argv[1:])
+sys.argv[1:] = ["compact"]
+import memsearch.cli.compact_cmd, memsearch.pipeline.compact, memsearch.workers.runner
+from memsearch._entry import main
+left = 0
 def counted(name):
     real = getattr(os, name)
     def step(*arguments, **named):
         global left
-        path = str(arguments[0]) if arguments else ""
+        path = str(arguments[0])
         if name == "fsync":
             path = os.readlink(f"/proc/self/fd/{arguments[0]}")
-        if ".memsearch/memory" not in path and ".memsearch/archive" not in path:
-            return real(*arguments, **named)
-        left -= 1
-        if left == 0 and not after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        found = real(*arguments, **named)
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return found
+        if path.startswith((str(memory), str(archive))):
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments, **named)
     setattr(os, name, step)
-for name in ("replace", "rename", "unlink", "fsync", "open", "makedirs"):
-    counted(name)
-from memsearch._entry import main
-sys.exit(main())
+def texts(folder):
+    found = folder.iterdir() if folder.is_dir() else ()
+    return {path.name: path.read_bytes().decode() for path in found}
+kept = texts(memory)
+number, status = 0, signal.SIGKILL
+while status == signal.SIGKILL:
+    number += 1
+    for folder in (memory, archive):
+        for name in texts(folder):
+            (folder / name).unlink()
+    for name, text in kept.items():
+        (memory / name).write_bytes(text.encode())
+    child = os.fork()
+    if not child:
+        left = number
+        for name in ("replace", "rename", "unlink", "fsync", "open", "makedirs"):
+            counted(name)
+        os.dup2(2, 1)
+        main()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status = signal.SIGKILL if status == -9 else status
+    print(json.dumps([status, texts(memory), texts(archive)]), flush=True)
 """
 
 
@@ -245,50 +263,52 @@ def test_turns_on_their_way_hold_their_day_back(world: World, stub: StubLLM) -> 
     assert done["left"] == [{"path": str(held), "why": "turns of that day are still on their way"}]
 
 
-def test_killed_at_every_step(world: World) -> None:
+def test_killed_before_every_step(world: World) -> None:
     """Wherever it dies, every journal is whole in one place, and no digest lacks what moved."""
     months = [*days_of(3, 2), *days_of(2, 1)]
     for day in months:
         write_journal(world, day, own="\n## Mine\n\nThe bandicoot decides.\n")
-    originals = hashes(world.memory)
-    compact(world, "--dry-run")
-    kept = {path.name: path.read_bytes() for path in world.memory.iterdir()}
-    step, ended = 0, False
-    while not ended:
-        step += 1
-        for when in ("before", "after"):
-            # As at the start, whatever the last round left.
-            for folder in (world.memory, archive_of(world)):
-                for path in folder.iterdir() if folder.is_dir() else ():
-                    path.unlink()
-            for name, data in kept.items():
-                (world.memory / name).write_bytes(data)
-            killed = subprocess.run(
-                [sys.executable, "-P", "-c", KILLED, str(step), when, "compact"],
-                cwd=world.project,
-                env=world.environ | {"MEMSEARCH_EMBEDDING__PROVIDER": "openai"},
-                capture_output=True,
-                timeout=PATIENCE,
-                check=False,
-            )
-            ended = killed.returncode != -9
-            here, there = hashes(world.memory), hashes(archive_of(world))
-            assert originals.items() <= (here | there).items(), (step, when)
-            digest = digests_of(world)
-            for name in there:
-                assert f"<!-- end of {name}:" in digest, (step, when)
-                assert f"- 10:02 User asked for wombat2 of {name[:10]}" in digest, (step, when)
-        if step in (1, 5, 9) or ended:
-            compact(world)
-            assert hashes(archive_of(world)) == originals
-            assert hashes(world.memory) == {}
-            digest = digests_of(world)
-            for day in months:
-                for number in range(3):
-                    assert digest.count(f"User asked for wombat{number} of {day};") == 1
-            assert digest.count("The bandicoot decides.") == 3
-            assert not [name for name in os.listdir(world.memory) if name.endswith(".tmp")]
-    assert step > 9
+    originals = {path.name: path.read_text("utf-8") for path in world.memory.iterdir()}
+    killed = subprocess.run(
+        [sys.executable, "-P", "-c", KILLED, str(world.memory), str(archive_of(world))],
+        cwd=world.project,
+        # Nothing is indexed meanwhile: its key is missing.
+        env=world.environ | {"MEMSEARCH_EMBEDDING__PROVIDER": "openai"},
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    runs = [json.loads(line) for line in killed.stdout.splitlines()]
+    assert len(runs) > 20, killed.stderr.decode()
+    statuses = [status for status, _, _ in runs]
+    assert set(statuses[:-1]) == {9}
+    assert statuses[-1] == 1
+    half = 0
+    for number, (_, memory, archive) in enumerate(runs, 1):
+        assert originals.items() <= (memory | archive).items(), number
+        digest = "".join(text for name, text in memory.items() if name.startswith("digest-"))
+        half += bool(archive) and len(archive) < 3
+        for name in archive:
+            assert f"<!-- end of {name}:" in digest, number
+            assert f"- 10:02 User asked for wombat2 of {name[:10]}" in digest, number
+    assert half  # it did die in the middle
+    # From the middle on, the next run does the rest.
+    memory, archive = next(run[1:] for run in runs if 0 < len(run[2]) < 3)
+    for folder, texts in ((world.memory, memory), (archive_of(world), archive)):
+        for path in folder.iterdir():
+            path.unlink()
+        for name, text in texts.items():
+            (folder / name).write_text(text, "utf-8")
+    (world.memory / ".memsearch-1-0a0b0c0d0e0f.tmp").write_text("half a digest", "utf-8")
+    compact(world)
+    assert hashes(world.memory) == {}
+    assert hashes(archive_of(world)).keys() == originals.keys()
+    digest = digests_of(world)
+    for day in months:
+        for number in range(3):
+            assert digest.count(f"User asked for wombat{number} of {day};") == 1
+    assert digest.count("The bandicoot decides.") == 3
+    assert not [name for name in os.listdir(world.memory) if name.endswith(".tmp")]
 
 
 def test_by_the_worker_and_killed_there(world: World, stub: StubLLM) -> None:
