@@ -9,6 +9,9 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; \
 	done)
 
+# Tests at once. Most of a test is a process that waits, so a few more than the processors.
+JOBS ?= 3
+
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CODE := config hooks memsearch pipeline recall sinks sources workers
 FILES := $(shell find $(CODE) -type f ! -name '*.py[co]' ! -name '.*' | LC_ALL=C sort)
@@ -30,12 +33,12 @@ demo: $(if $(wildcard $(EDITABLE)),$(EDITABLE),$(NORMAL))  ## Drive two recorded
 
 # Not "python -m pytest": that puts this folder on the import path, where the folder
 # memsearch/ hides the package.
-test: $(EDITABLE)  ## Run the unit, integration and acceptance tests
-	$(BIN)/pytest $(ARGS)
+test: $(EDITABLE)  ## Run the unit, integration and acceptance tests (JOBS=3 at once)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 # The agents come from npm, once, into a cache; MEMSEARCH_TEST_CLAUDE and the like name others.
 test-clients: $(EDITABLE)  ## Run the real agents from npm against a stub model
-	$(BIN)/pytest -m client tests/clients $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m client tests/clients $(ARGS)
 
 # Some minutes of kills and faults from seeds; each prints what it did and what was left.
 soak: $(EDITABLE)  ## Kill and disturb it for minutes, then count (ARGS="--seeds 7 8 9")

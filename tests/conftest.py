@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# A loaded machine is no fault of the code: what a test costs is counted, not timed.
+hypothesis.settings.register_profile(
+    "memsearch", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("memsearch")
 
 #: Variables that would let a test depend on, or reach into, what the user of this machine has.
 _USERS_OWN = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -38,6 +40,8 @@ NAMED = {
 #: Seconds that npm has; OpenClaw brings a thousand packages.
 NPM_SECONDS = 900
 _GIVEN = {name: os.environ.get(variable, "") for name, variable in NAMED.items()}
+#: Set where an agent that cannot be installed is a failure, not a test less.
+_MUST = bool(os.environ.get("MEMSEARCH_TEST_CLIENTS_MUST"))
 _CACHE = Path(
     os.environ.get("MEMSEARCH_TEST_CLIENTS")
     or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "memsearch-test-clients"
@@ -66,12 +70,19 @@ def _installed(name: str, path: str = "") -> str:
         return _GIVEN[name]
     folder = _CACHE / PINNED[name].replace("/", "_")
     program = _program(name, folder / "node_modules")
-    if program.exists():
-        return str(program)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests that run beside this one install it once
+        if not program.exists():
+            _npm_install(name, folder, path)
+    return str(_program(name, folder / "node_modules"))
+
+
+def _npm_install(name: str, folder: Path, path: str) -> None:
+    """Install an agent into its folder of the cache, or say why that cannot be."""
     npm = shutil.which("npm")
     if npm is None:
-        pytest.skip(f"npm is not installed, and {NAMED[name]} names no program")
-    folder.mkdir(parents=True, exist_ok=True)
+        _cannot(f"npm is not installed, and {NAMED[name]} names no program")
     (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
     argv = [npm, "install", "--no-audit", "--no-fund", "--silent"]
     argv += [] if name == "node24" else ["--ignore-scripts"]
@@ -87,11 +98,16 @@ def _installed(name: str, path: str = "") -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        pytest.skip(f"npm did not install {PINNED[name]} within {NPM_SECONDS} s")
-    program = _program(name, folder / "node_modules")
-    if done.returncode != 0 or not program.exists():
-        pytest.skip(f"npm does not install {PINNED[name]}: {done.stderr.strip()[-300:]}")
-    return str(program)
+        _cannot(f"npm did not install {PINNED[name]} within {NPM_SECONDS} s")
+    if done.returncode != 0 or not _program(name, folder / "node_modules").exists():
+        _cannot(f"npm does not install {PINNED[name]}: {done.stderr.strip()[-300:]}")
+
+
+def _cannot(why: str) -> NoReturn:
+    """Skip what needs an agent that cannot be had; where the agents are a must, fail."""
+    if _MUST:
+        pytest.fail(why)
+    pytest.skip(why)
 
 
 @pytest.fixture
