@@ -28,10 +28,11 @@ Connection = sqlite3.Connection
 class Document:
     """What the log knows of one document.
 
-    ``indexed`` is the ``(mtime in ns, size in bytes)`` of the file as the index holds it, or
-    None when it was never indexed. ``state`` is ``open``, ``dead`` or ``done``. ``model`` is
-    the embedding model that its vectors in the index are of; empty when it has none. ``held``:
-    it waits until somebody agrees to what embedding it costs.
+    ``indexed`` is the ``(mtime in ns, size in bytes)`` of the file as the index holds it, in
+    ``chunks`` rows, or None when it was never indexed or what the index holds is in doubt.
+    ``state`` is ``open``, ``dead`` or ``done``. ``model`` is the embedding model that its
+    vectors in the index are of; empty when it has none. ``held``: it waits until somebody
+    agrees to what embedding it costs.
     """
 
     source: str
@@ -41,6 +42,7 @@ class Document:
     indexed: tuple[int, int] | None
     model: str = ""
     held: bool = False
+    chunks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +185,20 @@ def _take(db: sqlite3.Connection, collections: tuple[str, ...] | None) -> LogVie
         where = f" AND collection IN ({', '.join('?' * len(collections))})"
         values = collections
     documents: dict[str, list[Document]] = {}
-    for collection, source, file, state, updated, mtime_ns, size, identity, why in db.execute(
+    for row in db.execute(
         "SELECT collection, source, path, state, updated, indexed_mtime_ns, indexed_size,"
-        " identity, error_class FROM documents WHERE state != 'removed'" + where,
+        " indexed_hash, identity, error_class, chunks FROM documents WHERE state != 'removed'"
+        + where,
         values,
     ).fetchall():
-        indexed = None if mtime_ns is None else (int(mtime_ns), int(size or 0))
+        collection, source, file, state, updated, mtime_ns, size, known, identity, why, count = row
+        # A change by force (the index has lost it, or is made anew) takes the hash away.
+        sure = mtime_ns is not None and known is not None
+        indexed = (int(mtime_ns), int(size or 0)) if sure else None
         held = state == "open" and why == "cost"
+        model = model_of(identity or "")
         documents.setdefault(collection, []).append(
-            Document(source, file, state, updated, indexed, model_of(identity or ""), held)
+            Document(source, file, state, updated, indexed, model, held, int(count or 0))
         )
     waiting: dict[str, Waiting] = {}
     for collection, open_turns, dead, since in db.execute(

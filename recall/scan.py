@@ -23,6 +23,8 @@ from memsearch.sinks.types import Chunk, Filters, Hit
 
 #: Bytes of Markdown that one search reads at most.
 MAX_SCAN_BYTES = 1_000_000
+#: The same where no word of the question was found: some seconds, before nothing is said.
+LAST_SCAN_BYTES = 20_000_000
 
 #: Chunks whose keywords are kept in memory (some 5 MB): while the index is behind, a service
 #: weighs the same ones at each search, and a megabyte of text takes a second.

@@ -22,18 +22,19 @@ def make(path: Path) -> None:
         db.execute("PRAGMA journal_mode = WAL")
         with db:
             statedb.create_schema(db)
-            for source, collection, state, mtime, identity in (
-                ("a.md", "c1", "done", 11, "onnx/e5/chunker-1/keywords-1"),
-                ("b.md", "c1", "open", None, None),
-                ("gone.md", "c1", "removed", 5, None),
-                ("a.md", "c2", "dead", 7, "openai/x/chunker-1/keywords-1"),
+            for source, collection, state, mtime, hash_, identity in (
+                ("a.md", "c1", "done", 11, "abc", "onnx/e5/chunker-1/keywords-1"),
+                ("b.md", "c1", "open", None, None, None),
+                ("forced.md", "c1", "open", 11, None, None),
+                ("gone.md", "c1", "removed", 5, "abc", None),
+                ("a.md", "c2", "dead", 7, "abc", "openai/x/chunker-1/keywords-1"),
             ):
                 db.execute(
                     "INSERT INTO documents(stream, collection, source, path, change, changed_at,"
-                    " indexed_mtime_ns, indexed_size, identity, state, stage, updated, seq)"
-                    " VALUES (?, ?, ?, ?, 1, ?, ?, 3, ?, ?, 'chunk', ?, 1)",
+                    " indexed_mtime_ns, indexed_size, indexed_hash, chunks, identity, state, stage,"
+                    " updated, seq) VALUES (?, ?, ?, ?, 1, ?, ?, 3, ?, 2, ?, ?, 'chunk', ?, 1)",
                     (f"doc:{collection}/{source}", collection, source, f"/w/{source}", NOW, mtime,
-                     identity, state, NOW),
+                     hash_, identity, state, NOW),
                 )  # fmt: skip
             for turn, state, at in (
                 ("t1", "open", "2026-03-05T09:00:00.000Z"),
@@ -64,8 +65,10 @@ def test_what_the_log_knows(tmp_path: Path) -> None:
     make(tmp_path / "state.db")
     log = logview.read(str(tmp_path / "state.db"), None)
     assert log.documents_of("c1") == (
-        Document("a.md", "/w/a.md", "done", NOW, (11, 3), "onnx/e5"),
-        Document("b.md", "/w/b.md", "open", NOW, None, ""),
+        Document("a.md", "/w/a.md", "done", NOW, (11, 3), "onnx/e5", chunks=2),
+        Document("b.md", "/w/b.md", "open", NOW, None, "", chunks=2),
+        # What the index holds of it is no longer believed.
+        Document("forced.md", "/w/forced.md", "open", NOW, None, "", chunks=2),
     )
     assert [document.model for document in log.documents_of("c2")] == ["openai/x"]
     assert log.projects == (Project("/w", "/w/.memsearch/memory", "/w", "c1"),)
@@ -114,7 +117,7 @@ def test_what_is_only_in_the_wal_is_seen(tmp_path: Path) -> None:
         # And a writer in the middle of its transaction holds nobody up.
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("DELETE FROM documents")
-        assert len(logview.read(str(tmp_path / "state.db"), None).documents_of("c1")) == 2
+        assert len(logview.read(str(tmp_path / "state.db"), None).documents_of("c1")) == 3
         writer.rollback()
 
 
