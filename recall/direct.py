@@ -22,7 +22,7 @@ from memsearch.sinks.bm25 import Bm25Index
 from memsearch.sinks.chunker import embedding_text
 from memsearch.sinks.filters import matches
 from memsearch.sinks.ids import content_hash
-from memsearch.sinks.language import add_up, direction
+from memsearch.sinks.language import Direction, add_up, direction
 from memsearch.sinks.types import Filters, Hit, Vectors
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class DirectIndex:
             key for hits in self._hits.values() for key in hits if key not in self._vectors
         )
 
-    def directions(self) -> Mapping[str, Vectors]:
+    def directions(self) -> Mapping[str, Direction]:
         """By collection, the direction between the languages, from the texts themselves."""
         found = {}
         for collection, hits in self._hits.items():
@@ -118,9 +118,9 @@ class DirectIndex:
                 for key, hit in hits.items()
                 if key in self._vectors
             )
-            vector = direction(sums, self._model)
-            if vector is not None:
-                found[collection] = vector
+            own = direction(sums, self._model)
+            if own is not None:
+                found[collection] = own
         return found
 
     def dimension(self, collection: str) -> int | None:

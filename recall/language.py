@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from memsearch.config.errors import MemsearchError
 from memsearch.pipeline import languages
 from memsearch.recall import logview
-from memsearch.sinks.language import Sums, direction
-from memsearch.sinks.types import Vectors
+from memsearch.sinks.language import Direction, Sums, direction
 
 #: Collections whose sums are kept in memory.
 KEPT = 64
@@ -18,7 +17,7 @@ _lock = threading.Lock()
 _known: dict[tuple[str, str, str], tuple[tuple[int, int], Sums]] = {}
 
 
-def directions(path: str, collections: Iterable[str], model: str) -> dict[str, Vectors]:
+def directions(path: str, collections: Iterable[str], model: str) -> dict[str, Direction]:
     """By collection, the direction that questions are asked without.
 
     Args:
@@ -29,9 +28,9 @@ def directions(path: str, collections: Iterable[str], model: str) -> dict[str, V
     """
     found = {}
     for collection in collections:
-        vector = direction(_sums(path, collection, model), model)
-        if vector is not None:
-            found[collection] = vector
+        own = direction(_sums(path, collection, model), model)
+        if own is not None:
+            found[collection] = own
     return found
 
 

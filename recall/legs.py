@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from statistics import fmean, pstdev
 from typing import Any, Protocol
 
+from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.project import Project
 from memsearch.recall import scan
 from memsearch.recall.freshness import Freshness
@@ -17,7 +19,7 @@ from memsearch.recall.scan import Scan
 from memsearch.recall.scope import Memory
 from memsearch.sinks.chunker import embedding_text
 from memsearch.sinks.ids import content_hash
-from memsearch.sinks.language import is_chinese, without
+from memsearch.sinks.language import Direction, is_chinese, without
 from memsearch.sinks.types import IDENTITY, PARTIAL, Filters, Hit, Vectors
 
 #: Each leg fetches this many hits at least, ...
@@ -34,6 +36,8 @@ SMALL_GROUP = 6
 DIGEST_WEIGHT = 0.8
 #: How often a collection that another one takes the name of is looked at again.
 MAX_LOOKS = 3
+#: Seconds between two such looks.
+LOOK_SECONDS = 0.2
 #: Unindexed documents whose ids are looked up in the index, to know what of them it holds.
 MAX_ID_LOOKUPS = 20
 
@@ -120,7 +124,7 @@ class Ranker:
         scopes: Sequence[Scope],
         texts: Scan,
         *,
-        directions: Mapping[str, Vectors] | None = None,
+        directions: Mapping[str, Direction] | None = None,
         unplaced: Collection[str] = (),
     ) -> None:
         self.notes: list[str] = []
@@ -199,18 +203,23 @@ class Ranker:
         was found is thrown away.
         """
         asked = self._asked
-        near: list[Hit] | None = None
         said: list[Hit] = []
-        for _ in range(MAX_LOOKS):
-            held = index.identity(collection)
-            vector = self._vector_for(index, collection, held)
-            near = None
-            if vector is not None:
-                near = index.dense(collection, vector, self._dense_limit, filters)
-            if asked.terms:
-                said = index.keyword(collection, asked.terms, asked.limit, filters)
-            if index.identity(collection) == held:
-                return near, said
+        for look in range(1, MAX_LOOKS + 1):
+            near: list[Hit] | None = None
+            try:
+                held = index.identity(collection)
+                vector = self._vector_for(index, collection, held)
+                if vector is not None:
+                    near = index.dense(collection, vector, self._dense_limit, filters)
+                if asked.terms:
+                    said = index.keyword(collection, asked.terms, asked.limit, filters)
+                if index.identity(collection) == held:
+                    return near, said
+            except MemsearchError as error:
+                # On a server there is a moment at which nothing has the name.
+                if error.kind is not ErrorClass.SERVER or look == MAX_LOOKS:
+                    raise
+                time.sleep(LOOK_SECONDS)
         return None, said
 
     @property
@@ -242,7 +251,7 @@ class Ranker:
                 self.notes.append(note)
             return None
         direction = self._directions.get(collection)
-        if direction is None or len(direction) != len(vector):
+        if direction is None or len(direction.vector) != len(vector):
             return vector
         return without(vector, direction)
 

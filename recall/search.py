@@ -32,6 +32,7 @@ from memsearch.recall.scope import Setting, memory_of, setting_of
 from memsearch.recall.timewords import Named, named_time
 from memsearch.sinks.filters import day_is_in
 from memsearch.sinks.keywords import identifiers, query_keywords
+from memsearch.sinks.language import Direction
 from memsearch.sinks.types import Embedder, Filters, Store, Vectors
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Means:
     store: AbstractContextManager[Store | None] | None
     model: str
     embedder: Callable[[], Embedder]
-    directions: Callable[[Sequence[str]], Mapping[str, Vectors]]
+    directions: Callable[[Sequence[str]], Mapping[str, Direction]]
     cache: Callable[[], EmbeddingCache]
     fault: MemsearchError | None = None
     foreign: Callable[[Sequence[Written]], Sequence[bool]] = lambda texts: [True] * len(texts)

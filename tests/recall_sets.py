@@ -25,7 +25,7 @@ from memsearch.sinks.cache import EmbeddingCache
 from memsearch.sinks.chunker import chunk_document, embedding_text
 from memsearch.sinks.ids import chunk_hash
 from memsearch.sinks.keywords import chunk_keywords, query_keywords
-from memsearch.sinks.language import add_up, direction
+from memsearch.sinks.language import Direction, add_up, direction
 from memsearch.sinks.types import Chunk, Embedder, Filters, Row, Store, Vectors
 
 DATA = Path(__file__).parent / "data" / "recall"
@@ -42,7 +42,7 @@ class Memory:
     embedder: Embedder
     collection: str
     home: Home
-    directions: Mapping[str, Vectors]
+    directions: Mapping[str, Direction]
 
     def search(self, question: str, **options: Any) -> list[str]:
         """The texts of the results, without heading and bullet."""

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from memsearch.sinks.embedders.presets import BUILT_IN_DIMENSION, BUILT_IN_IDENTITY
-from memsearch.sinks.language import ENOUGH, Sums, add_up, direction, is_chinese, shipped, without
+from memsearch.sinks.language import (
+    ENOUGH,
+    Direction,
+    Sums,
+    add_up,
+    direction,
+    is_chinese,
+    shipped,
+    without,
+)
 from memsearch.sinks.types import Vectors
 
 
@@ -51,7 +60,8 @@ def test_the_direction_leads_from_chinese_to_english() -> None:
     chinese = Sums(ENOUGH, 0, vector(0, 4) * ENOUGH, None)
     found = direction(english + chinese, "any model")
     assert found is not None
-    assert found.tolist() == [1, 0]
+    assert found.vector.tolist() == [1, 0]
+    assert found.middle.tolist() == [1.5, 4]
     few = Sums(ENOUGH - 1, 0, vector(0, 4), None)
     assert direction(english + few, "any model") is None
     alike = Sums(ENOUGH, 0, vector(3, 4) * ENOUGH, None)
@@ -61,14 +71,21 @@ def test_the_direction_leads_from_chinese_to_english() -> None:
 def test_few_texts_borrow_the_shipped_direction_of_the_default_model() -> None:
     found = direction(Sums(), BUILT_IN_IDENTITY)
     assert found is not None
-    assert found.shape == (BUILT_IN_DIMENSION,)
-    assert float(np.linalg.norm(found)) == pytest.approx(1.0, abs=1e-5)
+    assert found.vector.shape == found.middle.shape == (BUILT_IN_DIMENSION,)
+    assert float(np.linalg.norm(found.vector)) == pytest.approx(1.0, abs=1e-5)
+    # In the middle between the means of unit vectors: inside their sphere, on neither's side.
+    assert 0.5 < float(np.linalg.norm(found.middle)) < 1
     assert shipped("openai/other") is None
 
 
-def test_a_question_without_its_share() -> None:
-    u = vector(1, 0, 0)
+def test_a_question_without_its_language() -> None:
+    u = Direction(vector(1, 0, 0), vector(0, 0, 0))
     assert without(vector(0.6, 0.8, 0), u).tolist() == [0, 1, 0]
-    assert float(without(vector(0.6, 0.0, 0.8), u) @ u) == 0
+    assert float(without(vector(0.6, 0.0, 0.8), u) @ u.vector) == 0
     # Nothing would be left: then it stays as it is.
-    assert without(u, u).tolist() == u.tolist()
+    assert without(u.vector, u).tolist() == u.vector.tolist()
+
+
+def test_a_question_without_part_of_what_all_texts_share() -> None:
+    u = Direction(vector(1, 0, 0), vector(0.2, 0.8, 0))
+    assert without(vector(0, 0.6, 0.8), u).tolist() == pytest.approx([0, 0.2425, 0.9701], abs=1e-4)
