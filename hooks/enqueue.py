@@ -60,8 +60,11 @@ _ENVIRONMENT = (
     "CODEX_HOME",
     "XDG_DATA_HOME",
     "OPENCODE_DB",
+    "OPENCODE_CONFIG",
+    "OPENCODE_CONFIG_DIR",
     "OPENCLAW_STATE_DIR",
     "OPENCLAW_HOME",
+    "OPENCLAW_CONFIG_PATH",
 )
 
 HELP = """Usage: memsearch enqueue --platform PLATFORM [--event NAME] [--strict]

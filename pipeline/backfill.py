@@ -24,6 +24,8 @@ from memsearch.pipeline.stages.capture import (
     EXCLUDED,
     append_new,
     decide,
+    is_known,
+    moment,
     project_for,
 )
 from memsearch.pipeline.summarizers.choose import summarizer_for
@@ -160,7 +162,7 @@ class Backfill:
         try:
             for turn in self._turns(conversation, Counts()):
                 stream = turn_stream(turn.platform, turn.id)
-                if turn.state == "open" or self._is_known(stream) or self._is_gone(turn):
+                if turn.state == "open" or self._is_known(turn, stream) or self._is_gone(turn):
                     continue
                 # What the settings keep out today is left for the day when they do not.
                 batch += [
@@ -219,9 +221,9 @@ class Backfill:
         root = self._root(turn.cwd, None)
         return not os.path.isdir(root) and root != os.path.realpath(self._engine.home.unfiled)
 
-    def _is_known(self, stream: str) -> bool:
-        sql = "SELECT 1 FROM turns WHERE stream = ?"
-        return self._engine.log.row(sql, (stream,)) is not None
+    def _is_known(self, turn: Turn, stream: str) -> bool:
+        facts = {"platform": turn.platform, "at": moment(turn), "copied": turn.copied}
+        return is_known(self._engine.log, stream, facts)
 
     def _facts(self, conversation: Conversation) -> dict[str, Any]:
         return {**self._data, "cwd": conversation.cwd}
@@ -230,7 +232,7 @@ class Backfill:
 
     def _count(self, turn: Turn, stream: str, conversation: Conversation, counts: Counts) -> bool:
         counts.turns += 1
-        if self._is_known(stream):
+        if self._is_known(turn, stream):
             counts.known += 1
         elif turn.state == "open":
             counts.running += 1

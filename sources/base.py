@@ -58,6 +58,8 @@ class Turn:
             command ran). They are never the id of a turn of their own.
         private: Everything the user said was private: ``items`` is empty, and the turn is
             to be counted as skipped, not stored.
+        copied: It was said in another conversation, which is gone, and has another id there:
+            a turn of the same agent at the same moment is this one.
     """
 
     platform: str
@@ -72,6 +74,7 @@ class Turn:
     truncated: int = 0
     aliases: tuple[str, ...] = ()
     private: bool = False
+    copied: bool = False
 
     def answers_to(self, name: str) -> bool:
         """Whether a hook that gives ``name`` means this turn."""

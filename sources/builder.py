@@ -180,6 +180,7 @@ class TurnBuilder:
         position: int,
         aliases: tuple[str, ...],
         private: bool,
+        copied: bool = False,
         notes: tuple[str, ...] = (),
     ) -> Turn:
         """The turn as it stands; ``notes`` come at its end. It may go on after that."""
@@ -203,6 +204,7 @@ class TurnBuilder:
             truncated=truncated,
             aliases=aliases,
             private=private,
+            copied=copied,
         )
 
     def _place(self, step: Step) -> Step:

@@ -118,7 +118,7 @@ class OpenCode:
             session, place = _find(place, pointer)
             if session is None:
                 return Reading((), 0, {}, {}, torn=False)
-            heads = own(session, place.heads(session.id))
+            heads = own(place, session, place.heads(session.id))
             foreign = bool(session.parent) or _is_ours(place, session.id, heads, is_ours)
             if foreign:
                 return Reading((), 0, {}, {}, torn=False, foreign=True)
@@ -255,13 +255,27 @@ def _is_ours(place: Place, session: str, heads: list[Head], is_ours: Callable[[s
     return False
 
 
-def own(session: Session, heads: list[Head]) -> list[Head]:
-    """The messages of a session that are no copies. Pure.
+def own(place: Place, session: Session, heads: list[Head]) -> list[Head]:
+    """The messages of a session that are no other's.
 
     A fork copies what was said before it under new ids, with the times of the originals, which
-    lie before the fork was made. Those turns are the other session's.
+    lie before the fork was made. Those turns are the other session's, as long as it is there,
+    and else the oldest fork's.
     """
-    return [head for head in heads if head.at >= session.created]
+    copies = {head.id: head.at for head in heads if head.at < session.created and _is_user(head)}
+    if not copies:
+        return [head for head in heads if head.at >= session.created]
+    others = place.said_before(session, set(copies.values()))
+    left = {name for name, at in copies.items() if at not in others}
+    return [
+        head
+        for head in heads
+        if head.at >= session.created or (head.id if _is_user(head) else head.parent) in left
+    ]
+
+
+def _is_user(head: Head) -> bool:
+    return head.role == "user"
 
 
 # What a message says ------------------------------------------------------------------------
@@ -441,6 +455,7 @@ class _Fold:
             position=run.at,
             aliases=tuple(run.aliases),
             private=run.private and not run.steps.has_words,
+            copied=run.at < self._session.created,
             notes=notes,
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -17,6 +17,8 @@ from memsearch.sources.cleaning import text_of
 from memsearch.sources.lines import BLOCK_BYTES, MAX_LINE_BYTES, Record, Shrinker, decode
 from memsearch.sources.sqlite_store import parse, quoted, read_json, tables, unknown_schema
 
+#: Times that are looked up at once.
+_BATCH_TIMES = 500
 #: What is kept of a message's own fields; others hold whole files before and after an edit.
 _KEPT = ("time", "error", "finish", "mode", "summary", "agent")
 
@@ -62,6 +64,10 @@ class Place(Protocol):
 
     def parts(self, session: str, message: str) -> Iterator[Record]:
         """The parts of a message, in order."""
+        ...
+
+    def said_before(self, session: Session, times: Set[int]) -> set[int]:
+        """Those times (milliseconds) at which an older session than this has a message."""
         ...
 
 
@@ -205,6 +211,25 @@ class Database:
             self._expect_nothing(session)
         return sorted(found.values(), key=lambda head: (head.at, head.id))
 
+    def said_before(self, session: Session, times: Set[int]) -> set[int]:
+        found: set[int] = set()
+        for layout in self._layouts:
+            if not (layout.message_time and layout.session_created):
+                return set(times)  # this release does not say: copies are the other session's
+            wanted = sorted(times)
+            for at in range(0, len(wanted), _BATCH_TIMES):
+                some = wanted[at : at + _BATCH_TIMES]
+                rows = self._db.execute(
+                    f"SELECT DISTINCT m.{quoted(layout.message_time)}"
+                    f" FROM {quoted(layout.message)} AS m JOIN {quoted(layout.session)} AS s"
+                    f" ON s.id = m.{quoted(layout.message_session)}"
+                    f" WHERE m.{quoted(layout.message_time)} IN ({', '.join('?' * len(some))})"
+                    f" AND (COALESCE(s.{quoted(layout.session_created)}, 0), s.id) < (?, ?)",
+                    (*some, session.created, session.id),
+                ).fetchall()
+                found.update(_milliseconds(row[0]) for row in rows)
+        return found
+
     def _expect_nothing(self, session: str) -> None:
         """A session without messages must not have its talk where it cannot be read."""
         for table in _UNKNOWN_TALK:
@@ -343,6 +368,13 @@ class Tree:
                     name = text_of(data.get("id")) or entry.name.removesuffix(".json")
                     found.setdefault(name, head_of(name, data))
         return sorted(found.values(), key=lambda head: (head.at, head.id))
+
+    def said_before(self, session: Session, times: Set[int]) -> set[int]:
+        left = set(times)
+        for other in self.sessions():
+            if left and (other.created, other.id) < (session.created, session.id):
+                left -= {head.at for head in self.heads(other.id)}
+        return set(times) - left
 
     def parts(self, session: str, message: str) -> Iterator[Record]:
         if not (_is_name(session) and _is_name(message)):

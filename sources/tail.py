@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from memsearch.config.paths import untilde, user_home
@@ -23,6 +24,10 @@ FOLLOWED = "TailStarted"
 _MAX_CONFIG_BYTES = 2_000_000
 #: How our plugin is called in every agent.
 _PLUGIN = "memsearch"
+#: Where a configuration of OpenCode lists it, by name or by path; the file may hold comments.
+_NAMED = re.compile(rb'"plugins?"\s*:\s*\[[^\]]*memsearch')
+#: OpenClaw's configuration.
+_OPENCLAW = "openclaw.json"
 
 
 def settled(turn: Turn) -> Turn:
@@ -36,30 +41,60 @@ def settled(turn: Turn) -> Turn:
     return dataclasses.replace(turn, state="interrupted", items=(*turn.items, note))
 
 
-def has_plugin(platform: str, environ: Mapping[str, str]) -> bool:
+def has_plugin(platform: str, environ: Mapping[str, str], folders: Iterable[str] = ()) -> bool:
     """Whether our plugin is installed in an agent whose database is polled.
 
     Args:
         platform: ``opencode`` or ``openclaw``; others have hooks and are not polled.
         environ: Where the agent's folders are looked up.
+        folders: Where the agent has worked: OpenCode takes plugins from a project, too.
     """
     home = user_home(environ)
     if platform == "opencode":
-        config = untilde(environ.get("XDG_CONFIG_HOME") or "~/.config", home)
-        folder = os.path.join(config, "opencode")
-        plugins = [
-            name
-            for kind in ("plugin", "plugins")
-            for name in _names(os.path.join(folder, kind))
-            if name.startswith(_PLUGIN)
-        ]
-        files = [os.path.join(folder, name) for name in ("opencode.json", "opencode.jsonc")]
-        return bool(plugins) or any(_mentions(path) for path in files)
+        return _opencode_has_plugin(environ, home, folders)
     if platform == "openclaw":
         place = untilde(environ.get("OPENCLAW_HOME") or home, home)
         state = environ.get("OPENCLAW_STATE_DIR") or os.path.join(place, ".openclaw")
-        return _mentions(os.path.join(untilde(state, home), "openclaw.json"))
+        named = environ.get("OPENCLAW_CONFIG_PATH")
+        path = untilde(named, home) if named else os.path.join(untilde(state, home), _OPENCLAW)
+        return f'"{_PLUGIN}'.encode() in _read(path)
     return False
+
+
+def _opencode_has_plugin(environ: Mapping[str, str], home: str, folders: Iterable[str]) -> bool:
+    """OpenCode merges its configuration from all of these places."""
+    if _NAMED.search(environ.get("OPENCODE_CONFIG_CONTENT", "").encode()):
+        return True
+    named = environ.get("OPENCODE_CONFIG")
+    if named and _NAMED.search(_read(untilde(named, home))):
+        return True
+    config = untilde(environ.get("XDG_CONFIG_HOME") or "~/.config", home)
+    places = [os.path.join(config, "opencode"), os.path.join(home, ".opencode")]
+    if environ.get("OPENCODE_CONFIG_DIR"):
+        places.append(untilde(environ["OPENCODE_CONFIG_DIR"], home))
+    for folder in dict.fromkeys(folders):
+        for above in _upwards(folder):
+            places += [above, os.path.join(above, ".opencode")]
+    return any(_place_has_plugin(place) for place in dict.fromkeys(places))
+
+
+def _place_has_plugin(folder: str) -> bool:
+    names = [name for kind in ("plugin", "plugins") for name in _names(os.path.join(folder, kind))]
+    if any(name.startswith(_PLUGIN) for name in names):
+        return True
+    files = ("opencode.json", "opencode.jsonc", "config.json")
+    return any(_NAMED.search(_read(os.path.join(folder, name))) for name in files)
+
+
+def _upwards(folder: str) -> list[str]:
+    """A folder and those above it, up to the root of its repository."""
+    found: list[str] = []
+    while folder not in found and os.path.isabs(folder):
+        found.append(folder)
+        if os.path.exists(os.path.join(folder, ".git")):
+            break
+        folder = os.path.dirname(folder)
+    return found
 
 
 def _names(folder: str) -> list[str]:
@@ -69,9 +104,9 @@ def _names(folder: str) -> list[str]:
         return []  # no such folder, no plugin in it
 
 
-def _mentions(path: str) -> bool:
+def _read(path: str) -> bytes:
     try:
         with Path(path).open("rb") as file:
-            return f'"{_PLUGIN}'.encode() in file.read(_MAX_CONFIG_BYTES)
+            return file.read(_MAX_CONFIG_BYTES)
     except OSError:
-        return False
+        return b""  # no such file, no plugin in it

@@ -11,6 +11,7 @@ with what it cost, so that it takes at most a hundredth of a core however many f
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping
@@ -35,6 +36,8 @@ PATIENCE_SECONDS = 60.0
 REST_FACTOR = 100
 #: Seconds between two looks for our plugins.
 PLUGIN_SECONDS = 30.0
+#: Hooks of an agent by which its folders are known.
+HOOKS_LOOKED_AT = 50
 #: What changed so long before the last hook was seen by the worker before this one.
 OVERLAP = timedelta(seconds=60)
 #: Variables that tell where an agent keeps its files, and where memory goes.
@@ -45,8 +48,11 @@ _ENVIRONMENT = (
     "CODEX_HOME",
     "XDG_DATA_HOME",
     "OPENCODE_DB",
+    "OPENCODE_CONFIG",
+    "OPENCODE_CONFIG_DIR",
     "OPENCLAW_STATE_DIR",
     "OPENCLAW_HOME",
+    "OPENCLAW_CONFIG_PATH",
 )
 #: Further off than any turn: only the last one is read.
 _NEVER = datetime(9000, 1, 1, tzinfo=UTC)
@@ -103,9 +109,27 @@ class Follower:
             return True
         known = self._plugins.get(name)
         if known is None or time.monotonic() - known[0] > PLUGIN_SECONDS:
-            known = (time.monotonic(), has_plugin(name, self._engine.environ))
+            known = (time.monotonic(), self._has_plugin(name))
             self._plugins[name] = known
         return known[1]
+
+    def _has_plugin(self, name: str) -> bool:
+        """Whether an agent has our plugin, wherever its last hooks came from."""
+        if registry.get(name).resumable:
+            return False
+        rows = self._engine.log.rows(
+            "SELECT e.data FROM hooks AS h JOIN events AS e ON e.id = h.event_id"
+            " WHERE h.platform = ? ORDER BY h.at DESC LIMIT ?",
+            (name, HOOKS_LOOKED_AT),
+        )
+        hooks = [json.loads(row["data"]) for row in rows]
+        folders = [str(hook["cwd"]) for hook in hooks if hook.get("cwd")]
+        environs = [dict(self._engine.environ)]
+        for hook in hooks:
+            environ = {**self._engine.environ, **(hook.get("env") or {})}
+            if environ not in environs:
+                environs.append(environ)
+        return any(has_plugin(name, environ, folders) for environ in environs)
 
     def _follow(self, name: str) -> None:
         state = self._platforms.get(name)

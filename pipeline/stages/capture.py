@@ -32,7 +32,7 @@ from memsearch.sources.window import with_meant
 if TYPE_CHECKING:
     from memsearch.config.project import Project
     from memsearch.pipeline.engine import Engine
-    from memsearch.pipeline.log import Transaction
+    from memsearch.pipeline.log import EventLog, Transaction
 
 #: Events that say that the hooked turn has ended; an unnamed event is taken for one.
 TURN_ENDS = frozenset({"", "Stop", "Interrupt", "agent_end", "session.idle"})
@@ -120,13 +120,33 @@ def append_new(tx: Transaction, events: Iterable[Event]) -> int:
     """
     captured = 0
     for event in events:
-        if tx.row("SELECT 1 FROM turns WHERE stream = ?", (event.stream,)) is not None:
+        if is_known(tx, event.stream, event.data):
             continue
         tx.append(event)
         if event.type is EventType.TURN_CAPTURED:
             captured += 1
             tx.add_task("summarize", event.stream)
     return captured
+
+
+def is_known(log: Transaction | EventLog, stream: str, facts: Mapping[str, Any]) -> bool:
+    """Whether the log knows a turn: by its stream, or a copy by when it was said.
+
+    Args:
+        log: Where to look.
+        stream: The turn's.
+        facts: ``platform``, ``at`` and ``copied``, as :func:`decide` gives them.
+    """
+    if log.row("SELECT 1 FROM turns WHERE stream = ?", (stream,)) is not None:
+        return True
+    sql = "SELECT 1 FROM turns WHERE platform = ? AND at = ?"
+    values = (facts["platform"], facts["at"])
+    return bool(facts.get("copied")) and log.row(sql, values) is not None
+
+
+def moment(turn: Turn) -> str:
+    """When a turn began, as the log has it."""
+    return turn.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def look(
@@ -428,10 +448,12 @@ def decide(engine: Engine, data: Mapping[str, Any], turn: Turn) -> list[Event]:
         "project": project_data(project),
         "day": local.strftime("%Y-%m-%d"),
         "time": local.strftime("%H:%M"),
-        "at": turn.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "at": moment(turn),
         "position": turn.position,
         "path": next(iter(turn.anchor.values()), None),
     }
+    if turn.copied:
+        facts["copied"] = True
     stream = turn_stream(turn.platform, turn.id)
     rules.check(engine, "capture", project.root)
     settings = engine.settings(project.root)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from memsearch.config import statedb
 from memsearch.config.paths import Home
 from memsearch.pipeline.engine import Engine
 from memsearch.pipeline.log import EventLog
@@ -223,6 +224,48 @@ def test_p5_a_database_is_polled_while_our_plugin_is_installed(
         other.look()
         assert other.turns() == [expected]
         other.engine.close()
+    machine.engine.close()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "app/.opencode/plugin/memsearch.js",
+        "app/.opencode/plugins/memsearch.ts",
+        "app/opencode.json",
+        "app/.opencode/opencode.jsonc",
+        ".opencode/plugin/memsearch.js",
+        "own config/plugin/memsearch.js",
+        "own.json",
+        "nowhere",
+        "app/mentioned only",
+        "other/opencode.json",
+    ],
+)
+def test_opencode_is_polled_wherever_the_plugin_is_named(
+    place: str, tmp_path: Path, log: EventLog
+) -> None:
+    machine = Machine(tmp_path, log)
+    (machine.project / ".git").mkdir()
+    deep = machine.project / "src" / "deep"
+    deep.mkdir(parents=True)
+    path = tmp_path / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    named = '{ "plugin": [ "a", // ours\n "file:///x/memsearch.js" ] }'
+    path.write_text(named if "json" in path.suffix else "", encoding="utf-8")
+    if place == "app/mentioned only":
+        only = '{"plugin": [], "instructions": ["/w/memsearch/AGENTS.md"]}'
+        (machine.project / "opencode.json").write_text(only, encoding="utf-8")
+    env = {"OPENCODE_CONFIG": str(tmp_path / "own.json")}
+    env["OPENCODE_CONFIG_DIR"] = str(tmp_path / "own config")
+    # What the plugin itself sent says where it is.
+    data = {"platform": "opencode", "session": "s", "cwd": str(deep), "event": "session.idle"}
+    with log.transaction() as tx:
+        hook = {"id": statedb.new_id(), "at": statedb.utc_now(), "message": None}
+        tx.insert_hook(hook | {"data": data | {"env": env}})
+    expected = place not in ("nowhere", "app/mentioned only", "other/opencode.json")
+    assert machine.follower._is_followed("opencode") is expected
+    assert not machine.follower._is_followed("openclaw")
     machine.engine.close()
 
 

@@ -274,3 +274,27 @@ def test_nothing_is_left_out_when_one_look_cannot_hold_it_all(
     for stream in hooks:
         machine.capture(stream)
     assert machine.turns() == names
+
+
+def test_a_fork_whose_original_is_gone_brings_only_what_is_not_known(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, OpenCode)
+    machine.capture(machine.hook("SessionStart", -10))
+    machine.turn("t1", 0, 40)
+    machine.capture(machine.end(41, "t1"))
+    machine.turn("t2", 100, 140)  # nobody told of it before it was deleted
+    with closing(sqlite3.connect(machine.agent.path)) as db, db:
+        for table in ("message", "part"):
+            db.execute(f"UPDATE {table} SET session_id = 'ses-fork', id = 'copy-' || id")
+        db.execute("UPDATE part SET message_id = 'copy-' || message_id")
+        parent = '"parentID": "'
+        sql = "UPDATE message SET data = replace(data, ?, ?)"
+        db.execute(sql, (parent, f"{parent}copy-"))
+        db.execute("UPDATE session SET id = 'ses-fork', time_created = ?", (stamp(200),))
+    data = {"platform": "opencode", "session": "ses-fork", "event": "session.idle"}
+    for _ in range(2):
+        with machine.log.transaction() as tx:
+            hook = {"id": statedb.new_id(), "at": statedb.utc_now(), "message": None}
+            tx.insert_hook(hook | {"data": data | {"path": str(machine.agent.path), "env": {}}})
+        machine.capture(f"hook:{hook['id']}")
+    assert machine.turns() == ["t1", "copy-t2"]
+    machine.close()

@@ -553,6 +553,47 @@ def test_a_fork_has_only_its_own_turns(path: Path) -> None:
     assert [said(turn) for turn in shown] == ["为什么失败？", "again", "third"]
 
 
+@pytest.mark.parametrize("layout", ["today", "v2", "files"])
+def test_a_fork_whose_original_is_gone_has_the_turns_of_both(layout: str, path: Path) -> None:
+    place = write(fill(Talk("ses_1")), layout, path)
+    made = {}
+    for number, session in enumerate(("ses_a", "ses_b")):
+        fork = fill(Talk(session))
+        made[session] = fork.now + 10_000 + number
+        fork.now = made[session] + 1_000
+        write(fork.user(f"mine {number}").answer("3"), layout, path)
+    if layout != "files":
+        table = LAYOUTS[layout][0][0]
+        with closing(sqlite3.connect(place)) as db, db:
+            db.execute(f"ALTER TABLE {table} ADD COLUMN time_created INTEGER")
+            rows = [(at, session) for session, at in made.items()]
+            db.executemany(f"UPDATE {table} SET time_created = ? WHERE id = ?", rows)
+    for session, at in made.items() if layout == "files" else ():
+        info = path / "storage" / "session" / "project-1" / f"{session}.json"
+        data = json.loads(info.read_text("utf-8"))
+        info.write_text(json.dumps(data | {"time": {"created": at}}), encoding="utf-8")
+    found = {name: read(place, name).turns for name in ("ses_a", "ses_b")}
+    assert {name: [*map(said, turns)] for name, turns in found.items()} == {
+        "ses_a": ["mine 0"],
+        "ses_b": ["mine 1"],
+    }
+    if layout == "files":
+        shutil.rmtree(path / "storage" / "message" / "ses_1")
+    else:
+        with closing(sqlite3.connect(place)) as db, db:
+            db.execute(f"DELETE FROM {LAYOUTS[layout][0][0]} WHERE id = 'ses_1'")
+            db.execute(f"DELETE FROM {LAYOUTS[layout][0][1]} WHERE id LIKE '%ses_1'")
+    # The older fork has them now, once, with the answers, and says that they are copies.
+    older = read(place, "ses_a").turns
+    assert [(said(turn), turn.copied) for turn in older] == [
+        ("为什么失败？", True),
+        ("again", True),
+        ("mine 0", False),
+    ]
+    assert [steps(turn)[-1][1] for turn in older] == ["Fixed.", "Passed.", "3"]
+    assert [said(turn) for turn in read(place, "ses_b").turns] == ["mine 1"]
+
+
 def test_what_opencode_says_to_itself_goes_on_in_the_turn_before(path: Path) -> None:
     talk = Talk().user("one").answer("1", finish="tool-calls")
     talk.user("Continue if you have next steps", synthetic=True).answer("more")
