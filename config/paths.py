@@ -18,6 +18,9 @@ FOLDER_MODE = 0o700
 #: Mode of every file under MEMSEARCH_HOME.
 FILE_MODE = 0o600
 
+#: What a mode allows to others than the owner.
+OTHERS = 0o077
+
 #: Name of the default home, in the user's home folder.
 HOME_NAME = ".memsearch"
 
@@ -151,21 +154,20 @@ class Home:
         """Make the home and its folders, for the user alone whatever the umask.
 
         A ``~/.memsearch`` that is there already and open to others is closed to them; any
-        other existing folder keeps the mode that its owner gave it (``MEMSEARCH_HOME`` may
-        name a folder that others need).
+        other existing home keeps the mode that its owner gave it (``MEMSEARCH_HOME`` may
+        name a folder that others need). What is ours in it is closed in either case.
 
         Raises:
             OSError: a folder cannot be made.
         """
-        if not _make_folder(self.root) and os.path.basename(self.root) == HOME_NAME:
-            state = os.stat(self.root)
-            if state.st_mode & 0o077 and state.st_uid == os.geteuid():
-                os.chmod(self.root, FOLDER_MODE)
+        if not make_private_folder(self.root) and os.path.basename(self.root) == HOME_NAME:
+            close_to_others(self.root)
         for folder in (self.models, self.spool, self.logs, self.run):
-            _make_folder(folder)
+            if not make_private_folder(folder):
+                close_to_others(folder)
         socket_folder = os.path.dirname(self.socket)
         if socket_folder != self.run:
-            _make_folder(socket_folder)
+            make_private_folder(socket_folder)
             _check_private(socket_folder)
 
 
@@ -191,7 +193,7 @@ def _check_private(folder: str) -> None:
         raise PermissionError(13, "not a folder of this user's alone", folder)
 
 
-def _make_folder(path: str) -> bool:
+def make_private_folder(path: str) -> bool:
     """Make a folder and its parents; say whether it is new."""
     try:
         os.mkdir(path, FOLDER_MODE)
@@ -201,9 +203,61 @@ def _make_folder(path: str) -> bool:
         return False
     except FileNotFoundError:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        return _make_folder(path)
+        return make_private_folder(path)
     os.chmod(path, FOLDER_MODE)  # mkdir obeys the umask, chmod does not
     return True
+
+
+def close_to_others(path: str) -> bool:
+    """Take from others what they may do with a file or folder of this user's.
+
+    A link is left alone, and so is what belongs to somebody else or is gone.
+
+    Returns:
+        Whether that changed anything.
+    """
+    try:
+        state = os.lstat(path)
+        is_link = state.st_mode & 0o170000 == 0o120000  # stat.S_ISLNK, which is not loaded here
+        if is_link or not state.st_mode & OTHERS or state.st_uid != os.geteuid():
+            return False
+        os.chmod(path, state.st_mode & 0o7777 & ~OTHERS)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def close_tree(folder: str) -> int:
+    """The same with a folder and all that is in it; how many were changed."""
+    changed = int(close_to_others(folder))
+    for root, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            changed += close_to_others(os.path.join(root, name))
+    return changed
+
+
+def open_to_others(folder: str) -> list[str]:
+    """What in a folder, itself included, others can get at: links are not followed.
+
+    What lies in a folder that is closed to them is not, whatever its own mode.
+    """
+    found: list[str] = []
+    try:
+        if not os.lstat(folder).st_mode & OTHERS:
+            return []
+        found.append(folder)
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda each: each.name):
+                if entry.is_symlink():
+                    continue
+                path = entry.path
+                if entry.is_dir(follow_symlinks=False):
+                    found += open_to_others(path)
+                elif entry.stat(follow_symlinks=False).st_mode & OTHERS:
+                    found.append(path)
+    except OSError:
+        return found  # gone, or not ours to look into
+    return found
 
 
 def user_home(environ: Mapping[str, str]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import stat
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -18,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from memsearch import __version__
 from memsearch.config import worker_lock
-from memsearch.config.errors import MemsearchError
-from memsearch.config.paths import Home, tilde
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.paths import Home, close_to_others, open_to_others, tilde
 
 if TYPE_CHECKING:
     from memsearch.config.settings import Settings
@@ -30,6 +29,10 @@ if TYPE_CHECKING:
 VERSION_SECONDS = 20.0
 #: Free space below which appends and the index may fail soon, in bytes.
 LOW_DISK_BYTES = 500 * 1024 * 1024
+#: Folders of the home that hold programs.
+PROGRAMS = ("agents", "venv")
+#: Paths that one finding names.
+MAX_SHOWN = 3
 #: Projects that are looked at, those that were seen last.
 MAX_PROJECTS = 50
 #: Seconds that a store has to open: another process may have it.
@@ -121,20 +124,50 @@ def _home(home: Home) -> Finding:
     """The home: there, ours, and closed to others."""
     where = tilde(home.root)
     try:
-        info = os.stat(home.root)
+        os.stat(home.root)
     except FileNotFoundError:
         return Finding("home", "note", f"{where} is not there yet: nothing was captured")
     except OSError as error:
         return Finding("home", "fault", f"{where}: {error.strerror}", f"look at {where}")
     if not os.access(home.root, os.W_OK | os.X_OK):
         return Finding("home", "fault", f"{where} cannot be written", f"chmod u+rwx {where}")
-    if stat.S_IMODE(info.st_mode) & 0o077:
-        return Finding("home", "fault", f"{where} is open to others", f"chmod 700 {where}")
-    for path in (home.state_db, home.env_file, home.config_toml):
-        if os.path.exists(path) and os.stat(path).st_mode & 0o077:
-            name = tilde(path)
-            return Finding("home", "fault", f"{name} is open to others", f"chmod 600 {name}")
+    exposed = _exposed(home)
+    if exposed:
+        shown = ", ".join(tilde(path) for path in exposed[:MAX_SHOWN])
+        more = f" and {len(exposed) - MAX_SHOWN} more" if len(exposed) > MAX_SHOWN else ""
+        verb = "is" if len(exposed) == 1 else "are"
+        return Finding(
+            "home", "fault", f"{shown}{more} {verb} open to others", "memsearch doctor --fix"
+        )
     return Finding("home", "ok", where)
+
+
+def _exposed(home: Home) -> list[str]:
+    """What of the home others can get at: all that is in one which they may enter."""
+    return [
+        path
+        for path in open_to_others(home.root)
+        # Programs, and no secret in them.
+        if not path.startswith(tuple(os.path.join(home.root, name) for name in PROGRAMS))
+    ]
+
+
+def close_home(home: Home) -> list[str]:
+    """Close to others what of the home is open to them and this user's own.
+
+    Returns:
+        What was closed.
+
+    Raises:
+        MemsearchError: ``PERMISSION`` where the file system refuses it.
+    """
+    try:
+        return [path for path in _exposed(home) if close_to_others(path)]
+    except OSError as error:
+        raise MemsearchError(
+            f"{error.filename} cannot be closed to others: {error.strerror}",
+            kind=ErrorClass.PERMISSION,
+        ) from error
 
 
 def _disk(home: Home) -> Finding:

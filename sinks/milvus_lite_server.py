@@ -19,7 +19,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from memsearch.config.paths import MAX_SOCKET_PATH
+from memsearch.config.paths import MAX_SOCKET_PATH, close_to_others, close_tree
 from memsearch.sinks.milvus_client import import_pymilvus
 
 #: First bytes of a SQLite file, which is what Milvus Lite 2 kept a whole database in.
@@ -96,6 +96,8 @@ class LiteServer:
             )
             self._server.add_insecure_port(self.uri)
             self._server.start()
+            close_to_others(self._socket)
+            self.close_to_others()
         except BaseException:
             self._release()
             raise
@@ -174,11 +176,16 @@ class LiteServer:
         self._release()
         _give_back_memory()
 
+    def close_to_others(self) -> None:
+        """Take from others what the umask gave them of the folder, which the engine writes by."""
+        close_tree(self.path)
+
     def _folder(self, collection: str) -> Path:
         return Path(self.path, "collections", collection)
 
     def _release(self) -> None:
         self._engine.close()
+        self.close_to_others()
         with contextlib.suppress(AttributeError, FileNotFoundError):
             os.unlink(self._socket)
         if self._private_folder is not None:

@@ -78,6 +78,8 @@ class Connection:
                     with contextlib.nullcontext() if self.is_lite else self._turn:
                         client = self._client or self._open()
                 yield client
+                if writes and self.lite is not None:
+                    self.lite.close_to_others()
             except MemsearchError:
                 raise
             except Exception as error:

@@ -15,8 +15,9 @@ _MARKS = {"ok": "ok  ", "note": "-   ", "fault": "FAIL"}
 
 
 @click.command()
+@click.option("--fix", is_flag=True, help="Close what of the home is open to other users.")
 @click.option("--json", "-j", "as_json", is_flag=True, help="Print JSON.")
-def doctor(as_json: bool) -> None:
+def doctor(fix: bool, as_json: bool) -> None:
     """Say what is set up and what is not, and what to do about it.
 
     Looks at the home, the disk, the index, the model, the worker, and at each agent: whether
@@ -24,9 +25,12 @@ def doctor(as_json: bool) -> None:
     Exit code 1 when there is a fault.
     """
     with output.reported():
-        from memsearch.doctor import examine
+        from memsearch.doctor import close_home, examine
         from memsearch.hooks.install.place import Place
 
+        if fix:
+            for path in close_home(Home.from_env(os.environ)):
+                output.note(f"closed to others: {path}")
         found = examine(Place(Home.from_env(os.environ), dict(os.environ)))
     if as_json:
         output.put_json(found)

@@ -9,6 +9,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.paths import close_to_others, make_private_folder
 from memsearch.config.project import Project, source_of
 from memsearch.pipeline.events import (
     Event,
@@ -84,6 +85,9 @@ def append_entry(engine: Engine, row: sqlite3.Row, *, again: bool = False) -> No
             kind=ErrorClass.BAD_FILE,
             hint="put it back, then memsearch dead-letter replay",
         )
+    unfiled = project.root == engine.home.unfiled
+    if unfiled and not make_private_folder(project.root):
+        close_to_others(project.root)
     suffix = engine.settings(project.root).capture.journal_suffix
     result = journal.append(
         project.memory_dir,
@@ -99,6 +103,8 @@ def append_entry(engine: Engine, row: sqlite3.Row, *, again: bool = False) -> No
         archive_dir=project.archive_dir,
         lock_dir=engine.home.run,
     )
+    if unfiled:
+        close_to_others(result.path)
     source = source_of(project, result.path)
     marks = {"again": True} if again else {}
     with engine.commit(row) as tx:

@@ -175,14 +175,63 @@ def test_only_its_owner_may_read_the_home(world: World, session: Session, umask:
     open_ = {
         str(path.relative_to(world.home)): oct(mode)
         for path in [world.home, *under(world.home)]
-        if (mode := stat.S_IMODE(path.lstat().st_mode)) & 0o077
-        and not path.is_symlink()
-        # What Milvus Lite writes follows the umask: its folder is what is closed.
-        and world.home / "milvus.db" not in path.parents
+        if (mode := stat.S_IMODE(path.lstat().st_mode)) & 0o077 and not path.is_symlink()
     }
     assert open_ == {}
+    assert (world.home / "milvus.db").is_dir()
     sockets = [path for path in under(world.home) if stat.S_ISSOCK(path.lstat().st_mode)]
     assert all(stat.S_IMODE(path.lstat().st_mode) == 0o600 for path in sockets)
+
+
+def test_a_home_that_was_made_open_holds_nothing_open_and_doctor_closes_it(
+    world: World, session: Session
+) -> None:
+    """It keeps the mode that its owner gave it, until they say otherwise."""
+    world.home.chmod(0o755)
+    for name in ("run", "spool", "logs"):
+        (world.home / name).mkdir()
+        (world.home / name).chmod(0o755)
+    (world.home / "config.toml").write_text("[search]\ntop_k = 4\n", "utf-8")
+    (world.home / "config.toml").chmod(0o644)
+    # A turn that belongs to no project is kept in the home.
+    world.project = world.root
+    payload = session.payload(turn=session.turn("Who may read what I ask here?", "Nobody else."))
+    done = subprocess.run(
+        [*COMMAND, "enqueue", "--platform", "claude-code"],
+        input=json.dumps(payload).encode(),
+        env=world.environ,
+        cwd=world.root,
+        umask=0o000,
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout == b"{}\n"
+    subprocess.run(
+        [*COMMAND, "workers", "--drain"], env=world.environ, cwd="/", umask=0o000, check=True
+    )
+    assert [path.name for path in (world.home / "unfiled").iterdir()] == [".memsearch"]
+
+    def exposed() -> set[str]:
+        """What another user can get at."""
+        found = set()
+        for path in (world.home, *under(world.home)):
+            inside = [each for each in path.parents if world.home in (each, *each.parents)]
+            if path.is_symlink() or any(not each.stat().st_mode & 0o077 for each in inside):
+                continue
+            if path.stat().st_mode & 0o077:
+                found.add(str(path.relative_to(world.home)))
+        return found
+
+    assert exposed() == {".", "config.toml"}
+    said = world.run("doctor", check=1).stdout
+    assert "open to others" in said
+    assert "memsearch doctor --fix" in said
+    fixed = world.run("doctor", "--fix", check=None)
+    assert fixed.stderr.count("closed to others") == 2
+    assert exposed() == set()
+    assert stat.S_IMODE(world.home.stat().st_mode) == 0o700
+    assert "open to others" not in world.run("doctor", check=None).stdout
 
 
 def under(folder: Path) -> list[Path]:

@@ -95,7 +95,7 @@ def test_faults_of_the_home_say_what_to_do(machine: Machine) -> None:
     (machine.home / "state.db").write_bytes(b"no database " * 100)
     code, found = machine.doctor(MEMSEARCH_EMBEDDING__PROVIDER="openai")
     assert code == 1
-    assert "chmod 700" in check(found, "home")["next_step"]
+    assert check(found, "home")["next_step"] == "memsearch doctor --fix"
     assert "serch" in check(found, "configuration")["text"]
     assert check(found, "log")["state"] == "fault"
     shown = machine.run("doctor").stdout
