@@ -100,7 +100,7 @@ def test_faults_of_the_home_say_what_to_do(machine: Machine) -> None:
     assert check(found, "log")["state"] == "fault"
     shown = machine.run("doctor").stdout
     assert "FAIL home" in shown
-    assert "→ chmod 700" in shown
+    assert "→ memsearch doctor --fix" in shown
 
 
 def test_an_agent_with_a_broken_configuration_is_a_fault_of_its_own(machine: Machine) -> None:
