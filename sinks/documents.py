@@ -8,11 +8,11 @@ import re
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
 
 from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.sinks.ignoring import SKIPPED_FOLDERS, Rules
 from memsearch.sinks.journal_format import journal_day
 from memsearch.sinks.types import Kind
 
@@ -20,8 +20,6 @@ from memsearch.sinks.types import Kind
 SUFFIXES = (".md", ".markdown")
 #: A larger file, in bytes, is no Markdown that somebody wrote.
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
-#: Folders of other people's Markdown that a walk leaves out; hidden ones are left out anyway.
-SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 
 _DIGEST = re.compile(r"digest-([0-9]{4}-[0-9]{2})(?:[. (].*)?\.(?:md|markdown)", re.IGNORECASE)
 
@@ -60,15 +58,25 @@ class Walk:
         unreadable: One error for each folder that could not be listed. What lies in it is
             unknown, so nothing of it may be pruned: ``covers`` says so.
         folders: The unreadable folders, in the same order.
+        rules: What was left out, for each named folder.
     """
 
     files: tuple[str, ...]
     unreadable: tuple[MemsearchError, ...] = ()
     folders: tuple[str, ...] = ()
+    rules: tuple[Rules, ...] = ()
 
     def covers(self, path: str) -> bool:
         """Would the walk have found this path, were it there?"""
         return not any(path.startswith(folder.rstrip(os.sep) + os.sep) for folder in self.folders)
+
+    def excludes(self, path: str) -> bool:
+        """Did a pattern keep the walk from this path, which lies in a named folder?
+
+        Not where another named folder, or the path itself, was named and gives it.
+        """
+        inside = [rule for rule in self.rules if path.startswith(rule.root.rstrip("/") + "/")]
+        return bool(inside) and path not in self.files and all(r.excludes(path) for r in inside)
 
 
 def is_document(path: str) -> bool:
@@ -158,7 +166,13 @@ def file_state(path: str) -> FileState:
         raise _error(exc, path) from exc
 
 
-def walk(paths: Iterable[str], ignore: Sequence[str] = ()) -> Walk:
+def walk(
+    paths: Iterable[str],
+    exclude: Sequence[str] = (),
+    *,
+    ignore_files: Sequence[str] = (),
+    ceiling: str = "",
+) -> Walk:
     """The documents that paths name: files themselves, and all that lies in folders.
 
     Hidden folders below a named one are left out, but a named folder may be hidden itself
@@ -168,8 +182,11 @@ def walk(paths: Iterable[str], ignore: Sequence[str] = ()) -> Walk:
 
     Args:
         paths: Files and folders; relative ones are taken from the current folder.
-        ignore: Globs with ``/``, compared with the path below the named folder and with each
-            name in it: ``drafts``, ``*.tmp.md``, ``docs/old/*``.
+        exclude: Patterns as in ``.gitignore``, relative to the named folder or to
+            ``ceiling``: ``drafts``, ``*.tmp.md``, ``docs/old/*``.
+        ignore_files: Names of files whose patterns count below their folder, besides
+            ``.memsearchignore``, which always does.
+        ceiling: Ignore files between this folder and a named one inside it count too.
 
     Raises:
         MemsearchError: ``BAD_FILE`` when a named path is missing or no document,
@@ -177,6 +194,7 @@ def walk(paths: Iterable[str], ignore: Sequence[str] = ()) -> Walk:
     """
     files: set[str] = set()
     faults: dict[str, MemsearchError] = {}
+    rules: list[Rules] = []
     for named in paths:
         root = os.path.abspath(named)  # as named, links not resolved
         try:
@@ -184,7 +202,8 @@ def walk(paths: Iterable[str], ignore: Sequence[str] = ()) -> Walk:
         except OSError as exc:
             raise _error(exc, named) from exc
         if stat.S_ISDIR(mode):
-            files.update(_below(root, ignore, faults))
+            rules.append(Rules(root, exclude, ignore_files, ceiling))
+            files.update(_below(rules[-1], faults))
         elif is_document(root) and stat.S_ISREG(mode):
             files.add(root)
         else:
@@ -193,11 +212,11 @@ def walk(paths: Iterable[str], ignore: Sequence[str] = ()) -> Walk:
                 kind=ErrorClass.BAD_FILE,
                 hint=f"name a folder, or a file that ends with {' or '.join(SUFFIXES)}",
             )
-    return Walk(tuple(sorted(files)), tuple(faults.values()), tuple(faults))
+    return Walk(tuple(sorted(files)), tuple(faults.values()), tuple(faults), tuple(rules))
 
 
-def _below(root: str, ignore: Sequence[str], faults: dict[str, MemsearchError]) -> Iterable[str]:
-    waiting = [root]
+def _below(rules: Rules, faults: dict[str, MemsearchError]) -> Iterable[str]:
+    waiting = [rules.root]
     while waiting:
         folder = waiting.pop()
         try:
@@ -208,23 +227,19 @@ def _below(root: str, ignore: Sequence[str], faults: dict[str, MemsearchError]) 
         except OSError as exc:
             faults[folder] = _error(exc, folder)
             continue
+        plain = rules.are_plain_in(folder)
         for entry in entries:
-            if _ignored(entry.path[len(root.rstrip(os.sep)) + 1 :], ignore):
-                continue
             if entry.is_dir(follow_symlinks=False):
-                if not entry.name.startswith(".") and entry.name not in SKIPPED_FOLDERS:
+                if entry.name.startswith(".") or entry.name in SKIPPED_FOLDERS:
+                    continue
+                if plain or not rules.matches(entry.path, folder=True):
                     waiting.append(entry.path)
-            elif entry.is_file(follow_symlinks=False) and is_document(entry.name):
+            elif (
+                is_document(entry.name)
+                and entry.is_file(follow_symlinks=False)
+                and (plain or not rules.matches(entry.path, folder=False))
+            ):
                 yield entry.path
-
-
-def _ignored(path: str, patterns: Sequence[str]) -> bool:
-    path = path.replace(os.sep, "/")
-    name = path.rpartition("/")[2]
-    return any(
-        fnmatchcase(path, pattern) or fnmatchcase(name, pattern)
-        for pattern in (given.rstrip("/") for given in patterns)
-    )
 
 
 def _state(status: os.stat_result) -> FileState:

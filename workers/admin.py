@@ -14,11 +14,12 @@ from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.index_repair import remake_missing
 from memsearch.pipeline.stages.documents import identity
 from memsearch.recall.requests import flag_of, text_of, texts_of, with_forwarded
-from memsearch.sinks.documents import is_document, walk
+from memsearch.sinks.documents import is_document
 from memsearch.workers import waiting
 from memsearch.workers.compacting import compactions_of
 from memsearch.workers.reconcile import send_changed
 from memsearch.workers.recovery import sweep_spool
+from memsearch.workers.walking import drop_excluded, walk_for
 
 if TYPE_CHECKING:
     from memsearch.pipeline.engine import Engine
@@ -71,13 +72,13 @@ def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict
     paths = [os.path.abspath(path) for path in texts_of(request, "paths")]
     force = flag_of(request, "force")
     agreed = force or flag_of(request, "agreed")
-    ignore = engine.settings(project.root).indexing.exclude
+    indexing = engine.settings(project.root).indexing
     if not paths:
         folders = (project.memory_dir, project.archive_dir)
         paths = [folder for folder in folders if os.path.isdir(folder)]
     named = [path for path in paths if os.path.isdir(path)]
     gone_by_name = {path for path in paths if not os.path.exists(path) and is_document(path)}
-    found = walk([path for path in paths if path not in gone_by_name], ignore)
+    found = walk_for(project, [path for path in paths if path not in gone_by_name], indexing)
     seen = [os.path.realpath(path) if os.path.islink(path) else path for path in found.files]
     # Only what lies in a folder that was named is looked for among what is gone.
     gone = [
@@ -120,6 +121,7 @@ def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict
         "collection": project.collection,
         "seen": len(seen),
         "queued": queued,
+        "excluded": drop_excluded(engine, project, found),
         "unreadable": [str(error) for error in found.unreadable],
     }
     busy = waiting.left(engine.log, project.collection)

@@ -11,8 +11,6 @@ import click
 from memsearch.cli import index_cmds, output
 from memsearch.cli.home import current_home
 
-#: Seconds between two lines of progress where stderr is no terminal.
-PROGRESS_SECONDS = 10.0
 #: Journals that a dry run names for each month.
 MAX_SHOWN = 10
 
@@ -119,7 +117,8 @@ class _Steps:
         self._said = -1
 
     def __call__(self, done: int, total: int, what: str) -> None:
-        pause = index_cmds.PROGRESS_SECONDS if sys.stderr.isatty() else PROGRESS_SECONDS
+        often, seldom = index_cmds.PROGRESS_SECONDS, index_cmds.FILE_PROGRESS_SECONDS
+        pause = often if sys.stderr.isatty() else seldom
         if done != self._said and total and time.monotonic() - self._last >= pause:
             self._last, self._said = time.monotonic(), done
             output.note(f"{done} of {total} journals, now {what}")

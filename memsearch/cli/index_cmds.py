@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 #: Starts what waits for somebody to agree to its cost.
 COMMAND = "memsearch index --force"
-#: Seconds between two lines of progress on stderr.
-PROGRESS_SECONDS = 1.0
+#: Seconds between two lines of progress on stderr: on a terminal, and in a file.
+PROGRESS_SECONDS, FILE_PROGRESS_SECONDS = 1.0, 10.0
 
 
 def _project_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,7 +44,11 @@ def index(paths: tuple[str, ...], force: bool, project: str | None, as_json: boo
 
     Without PATH: the memory of the project. A folder's vanished files leave the index; a
     file that is named changes nothing else. What did not change costs nothing. Workers do
-    this by themselves for the memory of known projects.
+    this by themselves for the memory of known projects; memsearch watch does it for others.
+
+    In a folder, hidden folders, node_modules and links are passed over, and what
+    indexing.exclude, a .memsearchignore or an ignore file that indexing.ignore_files names
+    leaves out (patterns as in .gitignore). A file that is named is indexed whatever they say.
 
     Another model (memsearch config set embedding.model) makes another index beside the old
     one, which answers by keywords until the new one takes its place. Where embedding costs
@@ -75,6 +79,8 @@ def index(paths: tuple[str, ...], force: bool, project: str | None, as_json: boo
             f"{answer['seen']} files seen, {answer['queued']} changed,"
             f" {answer['chunks']} chunks in the index"
         )
+        if answer.get("excluded"):
+            output.put(f"{answer['excluded']} left the index, since a pattern leaves them out")
     for failure in answer["failed"]:
         output.note(f"not indexed: {failure}")
     if answer["waiting"]:
@@ -225,6 +231,7 @@ class _Progress:
         self._last = time.monotonic()
 
     def __call__(self, left: int, queued: int) -> None:
-        if time.monotonic() - self._last >= PROGRESS_SECONDS and sys.stderr.isatty():
+        pause = PROGRESS_SECONDS if sys.stderr.isatty() else FILE_PROGRESS_SECONDS
+        if time.monotonic() - self._last >= pause:
             self._last = time.monotonic()
             output.note(f"{max(0, queued - left)} of {queued} documents indexed")
