@@ -26,7 +26,7 @@ LITERAL_WEIGHTS = (0.5, 0.5)
 
 #: What a text in the other language than the question gets in the keyword leg, which cannot
 #: know it: this share of what it has in the vector leg.
-FOREIGN_SHARE = 0.5
+FOREIGN_SHARE = 0.65
 
 #: Spreads below this are rounding: a leg that gives all its hits the same score.
 FLAT = 1e-6
