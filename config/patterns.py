@@ -7,6 +7,7 @@ capture is refused when it is written.
 from __future__ import annotations
 
 import re
+import warnings
 
 #: Unbounded repeats (``*``, ``+``, ``{3,}``) that a pattern may hold.
 MAX_UNBOUNDED = 3
@@ -16,11 +17,14 @@ _BOUNDED = 64
 
 def fault(pattern: str) -> str:
     """Why a pattern cannot be used; empty when it can."""
-    try:
-        compiled = re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        return f"it is no regular expression: {error}"
-    return _slow(pattern) or ("it matches the empty text" if compiled.match("") else "")
+    with warnings.catch_warnings():
+        # "[[a]" means the same in every Python there is; of a later one Python itself warns.
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            compiled = re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as error:
+            return f"it is no regular expression: {error}"
+        return _slow(pattern) or ("it matches the empty text" if compiled.match("") else "")
 
 
 def _slow(pattern: str) -> str:

@@ -5,6 +5,7 @@ Its database and the JSONL files of older releases hold the same events.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -108,15 +109,22 @@ def read_asked(record: Record) -> Asked | None:
     words, private = strip_private(strip_injected(raw))
     origin = message.get("provenance")
     key = text_of(message.get("idempotencyKey"))
+    run = key.removesuffix(":user") if key.endswith(":user") else ""
     return Asked(
-        id=text_of(record.get("id")),
-        run=key.removesuffix(":user") if key.endswith(":user") else "",
+        # Without an id turns could not be told apart: what they are called must not change.
+        id=text_of(record.get("id")) or run or _made_up_id(record, raw),
+        run=run,
         at=parse_time(message.get("timestamp")) or parse_time(record.get("timestamp")),
         text=words.strip(),
         raw=raw,
         private=private,
         human=not (isinstance(origin, dict) and origin.get("kind") in _NOT_HUMAN),
     )
+
+
+def _made_up_id(record: Record, words: str) -> str:
+    parts = (text_of(record.get("timestamp")), words)
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def run_of(record: Record) -> str:

@@ -1,40 +1,55 @@
-"""Fuzzing with hypothesis for a given time: what reads text that somebody else wrote.
+"""Fuzzing for a given time: what reads text that somebody else wrote.
 
     FUZZ_SECONDS=300 python -P tests/fuzz/fuzz.py [TARGET ...]
 
-Each target gets its share of the time and says how many inputs it took. The first input that
-fails is made small, printed with the traceback, and the exit code is 1. Targets promise the
-same of any input: no other error than ``MemsearchError``, and what their asserts say.
+Each target gets its share of the time and says how many inputs it took. Half of it hypothesis
+makes the inputs; the other half atheris does, led by the branches that they take, where it is
+installed. The first input that fails is printed with the traceback (hypothesis makes it small
+first), and the exit code is 1. Targets promise the same of any input: no other error than
+``MemsearchError``, and what their asserts say.
 """
 
 from __future__ import annotations
 
 import copy
+import importlib.util
 import json
 import os
+import re
+import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from memsearch.answers import result_text
 from memsearch.config import settings as config
 from memsearch.config.errors import MemsearchError
 from memsearch.config.paths import Home
+from memsearch.hooks import context, enqueue
 from memsearch.hooks.fence import escape, fence
-from memsearch.hooks.journals import entries_of
+from memsearch.hooks.journals import Recent, entries_of
 from memsearch.pipeline.forget import _entries_in, without
-from memsearch.pipeline.redact import redact
+from memsearch.pipeline.redact import reading, redact
 from memsearch.sinks.anchors import anchors_in, format_anchor, parse_anchor
 from memsearch.sinks.chunker import chunk_document
 from memsearch.sinks.journal_format import parse
 from memsearch.sinks.keywords import keywords
 from memsearch.sources import registry
-from memsearch.sources.base import Pointer
+from memsearch.sources.base import Item, Pointer, Turn
+from memsearch.sources.bounds import compact_input, trim
+from memsearch.sources.cleaning import clean
+from memsearch.sources.render import conversation_dict, render_conversation
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from credentials import CREDENTIALS, found_in
 
 DATA = Path(__file__).parents[1] / "data"
 #: Seconds for all targets together, unless FUZZ_SECONDS says otherwise.
@@ -88,6 +103,35 @@ def recorded(platform: str) -> list[Any]:
 
 
 CLAUDE, CODEX = recorded("claude-code"), recorded("codex")
+#: The same in the older shapes of Codex: the model's history alone, and without a frame.
+CODEX_ITEMS = [each for each in CODEX if each.get("type") in ("response_item", "session_meta")]
+CODEX_BARE = [each["payload"] for each in CODEX_ITEMS if isinstance(each.get("payload"), dict)]
+CODEX_EVENTS = [
+    *CODEX_ITEMS,
+    *(
+        {"timestamp": "2026-01-01T00:00:00.000Z", "type": "event_msg", "payload": payload}
+        for payload in (
+            {"type": "task_started", "turn_id": "t"},
+            {"type": "user_message", "message": "Why?", "images": []},
+            {"type": "agent_message", "message": "Because."},
+            {"type": "error", "message": "overloaded"},
+            {"type": "turn_aborted", "reason": "interrupted"},
+            {"type": "task_complete", "turn_id": "t", "last_agent_message": "Because."},
+        )
+    ),
+]
+HOOKS = [json.loads(path.read_text("utf-8")) for path in sorted(DATA.rglob("hooks/*.json"))] or [{}]
+
+
+def openclaw_events() -> list[Any]:
+    """Events of OpenClaw, which its older releases wrote as lines."""
+    with sqlite3.connect(DATA / "openclaw" / "openclaw-agent.sqlite") as db:
+        rows = db.execute("SELECT event_json FROM transcript_events LIMIT 200").fetchall()
+    db.close()
+    return [json.loads(row[0]) for row in rows if row[0] and len(row[0]) < 5_000]
+
+
+OPENCLAW = openclaw_events()
 FOLDER = Path(tempfile.mkdtemp(prefix="memsearch-fuzz-"))
 
 
@@ -139,6 +183,10 @@ def transcripts(draw: Callable[..., Any], records: list[Any]) -> bytes:
         place = draw(st.integers(0, len(body)))
         body = body[:place] + draw(st.binary(max_size=8)) + body[place:]
     return body
+
+
+def openclaw_lines(body: bytes) -> None:
+    read_source("openclaw", body)
 
 
 def claude(body: bytes) -> None:
@@ -201,9 +249,182 @@ def fencing(text: str) -> None:
     assert escape(escape(text)) == escape(text)
 
 
+@st.composite
+def hook_payloads(draw: Callable[..., Any]) -> Any:
+    raw = spoil(draw(st.sampled_from(HOOKS)), draw)
+    for key in draw(st.lists(st.sampled_from(["session_id", "cwd", "turn_id", "event"]))):
+        raw[key] = draw(VALUES)
+    raw["last_assistant_message"] = draw(st.one_of(TEXTS, VALUES))
+    return raw
+
+
+def hook(raw: dict[str, Any]) -> None:
+    try:
+        data, message = enqueue.pointers(raw, "codex", "", {"HOME": "/x"})
+    except enqueue.MalformedError:
+        return
+    json.dumps({"data": data, "message": message}).encode("ascii")
+    for value in data.values():
+        assert not isinstance(value, str) or len(value) <= enqueue.MAX_POINTER_CHARS
+    assert message is None or len(message.encode("utf-8")) <= 4 * enqueue.MAX_MESSAGE_CHARS
+
+
+def cleaning(text: str) -> None:
+    left = clean(text)
+    left.encode("utf-8")
+    assert clean(left) == left or "<" in left
+    assert "XQZ" not in clean(f"{left}<private>XQZ")
+
+
+ITEMS = st.builds(
+    Item,
+    st.sampled_from(["user", "assistant", "tool", "note"]),
+    TEXTS,
+    st.text(max_size=8),
+    TEXTS,
+    st.booleans(),
+)
+
+
+def rendering(items: list[Item]) -> None:
+    at = datetime(2026, 3, 5, tzinfo=UTC)
+    turn = Turn("codex", "t", "s", at, None, tuple(items), "finished", {"rollout": "/x"})
+    text = render_conversation([turn, turn], "t")
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text)
+    json.dumps(conversation_dict([turn], "t"))
+
+
+def cutting(value: tuple[str, int, str, int, str]) -> None:
+    kind, off, before, limit, after = value
+    frame, secret = CREDENTIALS[kind]
+    filling = "over the lazy dog " * 4_000
+    text = f"{filling[:off]}\n{before}\n{frame.format(secret)}\n{after}\n{filling[:off]}"
+    with reading():
+        kept = [trim(text, limit)[0], compact_input({"x": text, "y": [text]}, str, frozenset())]
+    assert found_in(redact("\n".join(kept)).text.encode()) == found_in(
+        redact(f"{before}\n{after}").text.encode()
+    )
+
+
+CUTS = st.tuples(
+    st.sampled_from(sorted(CREDENTIALS)),
+    st.integers(0, 6_000),
+    st.text(max_size=40),
+    st.sampled_from([50, 400, 2_000, 5_000]),
+    st.text(max_size=40),
+)
+
+#: A repeat of what a pattern may run along, and what it may then fail on.
+HOSTILE = st.tuples(
+    st.lists(
+        st.one_of(
+            PIECES,
+            st.sampled_from(
+                [
+                    "a",
+                    "A",
+                    "0",
+                    "-",
+                    ".",
+                    "/",
+                    ":",
+                    "@",
+                    "://",
+                    "key",
+                    "pass",
+                    "curl -u ",
+                    "eyJ",
+                    "\\",
+                    "\\n",
+                    "MII",
+                    "seed: ",
+                    "abc ",
+                    "auth",
+                    " login ",
+                    "<password>",
+                    "sig=",
+                    "Cookie: ",
+                    "密码",
+                    " ",
+                ]
+            ),
+        ),
+        min_size=1,
+        max_size=4,
+    ).map("".join),
+    st.lists(PIECES, max_size=3).map("".join),
+)
+#: Characters of a hostile text, and processor seconds that it may take: some 50 times what
+#: a text of this length takes.
+HOSTILE_CHARS, HOSTILE_SECONDS = 20_000, 2.0
+
+
+def hostile(value: tuple[str, str]) -> None:
+    repeated, end = value
+    text = repeated * (HOSTILE_CHARS // len(repeated)) + end
+    started = time.thread_time()
+    redact(text)
+    assert time.thread_time() - started < HOSTILE_SECONDS
+
+
+def injecting(texts: list[str]) -> None:
+    entries = [Recent("2026-03-05", text[:20].replace("\n", " "), text) for text in texts]
+    made = context.compose(entries, 1)
+    assert len(made.encode("utf-8", "replace")) <= context.MAX_BYTES
+    assert made.count("<memsearch-memory") == made.count("</memsearch-memory") == bool(entries)
+
+
+def results(text: str) -> None:
+    item = {
+        "chunk_hash": "0" * 16,
+        "score": 1.0,
+        "day": None,
+        "platform": "",
+        "indexed": True,
+        "copies": 0,
+        "source": "x.md",
+        "start_line": 1,
+        "end_line": 2,
+        "heading": "",
+        "heading_level": 0,
+        "content": text,
+        "foreign": True,
+    }
+    _, _, *body = result_text(1, item).split("\n")
+    assert all(line.startswith(">") for line in body)
+
+
+def environment(values: dict[str, str]) -> None:
+    home = Home(str(FOLDER / "home"))
+    home.create()
+    Path(home.config_toml).unlink(missing_ok=True)
+    environ = {f"MEMSEARCH_{name}": value for name, value in values.items()}
+    config.load(home, None, environ=environ, strict=False)
+
+
+ENVIRONMENTS = st.dictionaries(
+    st.sampled_from(
+        ["REDACT__PATTERNS", "CAPTURE__EXCLUDE", "SEARCH__TOP_K", "MILVUS__URI", "X__Y", "PROJECTS"]
+    ),
+    TEXTS,
+    max_size=3,
+)
+
+
 TARGETS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], None]]] = {
     "claude": (transcripts(CLAUDE), claude),
     "codex": (transcripts(CODEX), codex),
+    "codex-events": (transcripts(CODEX_EVENTS), codex),
+    "codex-bare": (transcripts(CODEX_BARE), codex),
+    "openclaw-lines": (transcripts(OPENCLAW), openclaw_lines),
+    "hook": (hook_payloads(), hook),
+    "cleaning": (TEXTS, cleaning),
+    "rendering": (st.lists(ITEMS, max_size=4), rendering),
+    "cutting": (CUTS, cutting),
+    "hostile": (HOSTILE, hostile),
+    "injecting": (st.lists(TEXTS, max_size=5), injecting),
+    "results": (TEXTS, results),
+    "environment": (ENVIRONMENTS, environment),
     "chunker": (TEXTS, chunker),
     "anchors": (TEXTS, anchors),
     "journal": (TEXTS, journal),
@@ -214,11 +435,9 @@ TARGETS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], None]]] = {
 }
 
 
-def run(name: str, seconds: float) -> int:
-    """Fuzz one target; how many inputs it took."""
+def test_of(name: str, counted: list[int]) -> Any:
+    """A target as a test of hypothesis, which counts its inputs."""
     inputs, target = TARGETS[name]
-    count = 0
-    end = time.monotonic() + seconds
 
     @settings(
         max_examples=100,
@@ -229,20 +448,49 @@ def run(name: str, seconds: float) -> int:
     )
     @given(inputs)
     def once(value: Any) -> None:
-        nonlocal count
-        count += 1
+        counted[0] += 1
         target(value)
 
+    return once
+
+
+def run(name: str, seconds: float) -> int:
+    """Fuzz one target with hypothesis; how many inputs it took."""
+    counted = [0]
+    once = test_of(name, counted)
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         once()
-    return count
+    return counted[0]
+
+
+def run_guided(name: str, seconds: float) -> int:
+    """The same with atheris, which ends its process; how many inputs that took.
+
+    Raises:
+        SystemExit: An input failed, and was printed.
+    """
+    command = [sys.executable, "-P", str(Path(__file__).with_name("guided.py")), name]
+    done = subprocess.run(
+        [*command, str(max(1, int(seconds)))], capture_output=True, text=True, check=False
+    )
+    counts = re.findall(r"^#(\d+)\s", done.stderr, re.MULTILINE)
+    if done.returncode or not counts:
+        print(done.stdout[-20_000:], done.stderr[-20_000:])
+        raise SystemExit(1)
+    return int(counts[-1])
 
 
 def main(names: list[str]) -> int:
     seconds = float(os.environ.get("FUZZ_SECONDS", SECONDS))
     chosen = names or list(TARGETS)
+    guided = importlib.util.find_spec("atheris") is not None
+    share = seconds / len(chosen) / (2 if guided else 1)
     for name in chosen:
-        print(f"{name}: {run(name, seconds / len(chosen))} inputs, nothing found", flush=True)
+        said = f"{run(name, share)} inputs"
+        if guided:
+            said += f" and {run_guided(name, share)} led by branches"
+        print(f"{name}: {said}, nothing found", flush=True)
     return 0
 
 

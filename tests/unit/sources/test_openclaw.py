@@ -509,3 +509,18 @@ def test_an_unknown_schema_is_an_error_that_names_it(state: Path) -> None:
     with pytest.raises(MemsearchError, match="there is no database"):
         read(missing, "x")
     assert not missing.exists()
+
+
+def test_messages_without_an_id_are_turns_of_their_own(tmp_path: Path) -> None:
+    """Found by fuzzing: all of them were one turn, without a name."""
+    talk = Talk()
+    for words in ("why does the parser fail", "and the other one"):
+        talk.user(words).answer("It reads backwards.")
+    for record in talk.records[1:]:
+        record["id"] = None
+        record.get("message", {}).pop("idempotencyKey", None)
+    path = talk.file(tmp_path / "sessions" / f"{talk.session}.jsonl")
+    turns = read(path, talk.session).turns
+    assert len({turn.id for turn in turns}) == 2
+    assert all(turn.id for turn in turns)
+    assert [turn.id for turn in read(path, talk.session).turns] == [turn.id for turn in turns]
