@@ -215,6 +215,13 @@ def walk(
     return Walk(tuple(sorted(files)), tuple(faults.values()), tuple(faults), tuple(rules))
 
 
+def walk_by(rules: Rules) -> Walk:
+    """The documents below one folder; one that is gone holds none."""
+    faults: dict[str, MemsearchError] = {}
+    files = tuple(sorted(_below(rules, faults)))
+    return Walk(files, tuple(faults.values()), tuple(faults), (rules,))
+
+
 def _below(rules: Rules, faults: dict[str, MemsearchError]) -> Iterable[str]:
     waiting = [rules.root]
     while waiting:

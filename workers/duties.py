@@ -21,8 +21,10 @@ from memsearch.pipeline import (
 from memsearch.pipeline.auto_replay import AutoReplay
 from memsearch.pipeline.engine import Engine
 from memsearch.pipeline.stages.documents import identity as current_identity
+from memsearch.sinks import embedders
 from memsearch.workers import reconcile
 from memsearch.workers.compacting import compactions_of
+from memsearch.workers.following import MemoryWatch
 from memsearch.workers.tailing import Follower
 
 #: Seconds between two looks at each duty.
@@ -37,6 +39,7 @@ BACKUP_SECONDS = 60.0
 RETENTION_SECONDS = 3_600.0
 FOLLOW_SECONDS = 1.0
 COMPACT_SECONDS = 60.0
+WATCH_SECONDS = 5.0
 
 
 class Duties:
@@ -44,11 +47,13 @@ class Duties:
 
     Args:
         engine: The engine.
+        watch: Watch the folders of known projects.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, watch: bool = True) -> None:
         self._engine = engine
         self._replay = AutoReplay(engine.log)
+        self._watch = MemoryWatch(engine)
         self._due: dict[Callable[[], None], float] = {}
         self._verified = 0
         #: Of the index, as the settings named it at the last look.
@@ -65,7 +70,12 @@ class Duties:
             (self._drop_old, RETENTION_SECONDS),
             (Follower(engine).look, FOLLOW_SECONDS),
             (compactions_of(engine).look, COMPACT_SECONDS),
+            *([(self._watch.look, WATCH_SECONDS)] if watch else []),
         )
+
+    def stop(self) -> None:
+        """End what goes on by itself."""
+        self._watch.stop()
 
     def look(self) -> None:
         """Run what is due.
@@ -137,6 +147,7 @@ class Duties:
         """See at once that the settings name another model, and go on with what is under way."""
         engine = self._engine
         try:
+            embedders.check_present(engine.settings().embedding, engine.home)
             identity = current_identity(engine)
         except MemsearchError as error:
             identity = f"none: {error.message}"

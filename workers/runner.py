@@ -93,6 +93,8 @@ class Worker:
         self.damaged = False
         #: Seconds that the log may refuse to be read until the worker gives up; 0: for ever.
         self.patience = 0.0
+        #: It is there to stay, and not for one request.
+        self._lasts = False
         self._failing_since: float | None = None
         #: When the spool is looked at again, by ``time.monotonic``, after a failure.
         self._spool_again = 0.0
@@ -102,6 +104,7 @@ class Worker:
     def run(self) -> None:
         """Work until told to stop, or until nothing has been due for the idle time."""
         self._handle_signals()
+        self._lasts = True
         wait = BEGIN_SECONDS[0]
         while not self.stopping.is_set():
             try:
@@ -198,6 +201,7 @@ class Worker:
         engine.stopping = self.stopping
         consumers: list[QuietConsumer] = []
         service = None
+        duties = None
         try:
             self._mend(engine)
             engine.budget.settle_killed()
@@ -225,7 +229,7 @@ class Worker:
                 service = Service(engine)
                 self._start_service(service)
             self._sweep(engine)
-            duties = Duties(engine)
+            duties = Duties(engine, watch=self._lasts)
             duties.look()
             self._idle_since = time.monotonic()
             busy = time.monotonic()
@@ -245,6 +249,8 @@ class Worker:
             if service is not None:
                 service.stop()
             self._stop_consumers(consumers)
+            if duties is not None:
+                duties.stop()
             compactions_of(engine).stop()
             if ended is not None:
                 with contextlib.suppress(MemsearchError):  # a log that is damaged counts nothing
