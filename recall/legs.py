@@ -186,7 +186,7 @@ class Ranker:
             near, said = self._look(index, collection, filters)
             if near is not None:
                 dense.append(self._still_true(scope, near))
-            if asked.terms:
+            if said is not None:
                 keyword.append(self._still_true(scope, said))
         # A leg that could not run is None, so that the other one is scored alone.
         return (
@@ -196,14 +196,13 @@ class Ranker:
 
     def _look(
         self, index: Index, collection: str, filters: Filters
-    ) -> tuple[list[Hit] | None, list[Hit]]:
+    ) -> tuple[list[Hit] | None, list[Hit] | None]:
         """Both legs of one collection, of one and the same state of it.
 
         Another collection may take its name at any moment, one of another model: then what
         was found is thrown away.
         """
-        asked = self._asked
-        said: list[Hit] = []
+        said: list[Hit] | None = None
         for look in range(1, MAX_LOOKS + 1):
             near: list[Hit] | None = None
             try:
@@ -211,8 +210,7 @@ class Ranker:
                 vector = self._vector_for(index, collection, held)
                 if vector is not None:
                     near = index.dense(collection, vector, self._dense_limit, filters)
-                if asked.terms:
-                    said = index.keyword(collection, asked.terms, asked.limit, filters)
+                said = self._keyword(index, collection, filters, alone=near is None)
                 if index.identity(collection) == held:
                     return near, said
             except MemsearchError as error:
@@ -221,6 +219,25 @@ class Ranker:
                     raise
                 time.sleep(LOOK_SECONDS)
         return None, said
+
+    def _keyword(
+        self, index: Index, collection: str, filters: Filters, *, alone: bool
+    ) -> list[Hit] | None:
+        """The keyword leg; None where it cannot run: beside the other one that is no fault."""
+        asked = self._asked
+        if not asked.terms:
+            return None
+        try:
+            return index.keyword(collection, asked.terms, asked.limit, filters)
+        except MemsearchError as error:
+            if alone or error.kind is not ErrorClass.CONFIG:
+                raise
+            self._note(f"Searched by meaning alone: {error}")
+            return None
+
+    def _note(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
 
     @property
     def _dense_limit(self) -> int:
@@ -246,9 +263,7 @@ class Ranker:
                 f" {len(vector)}"
             )
         if why:
-            note = f"Searched by keywords alone: {why}; memsearch index renews it"
-            if note not in self.notes:
-                self.notes.append(note)
+            self._note(f"Searched by keywords alone: {why}; memsearch index renews it")
             return None
         direction = self._directions.get(collection)
         if direction is None or len(direction.vector) != len(vector):
@@ -323,7 +338,9 @@ def by_language(hits: Sequence[Hit], limit: int) -> list[Hit]:
         group = groups.setdefault(is_chinese(embedding_text(hit.content)), [])
         if len(group) < limit:
             group.append(hit)
-    largest = max(groups.values(), key=len, default=[])
+    largest: Sequence[Hit] = max(groups.values(), key=len, default=[])
+    if len(largest) < SMALL_GROUP:
+        largest = hits  # there are few texts at all
     return best_of(
         [
             standardised(group, group if len(group) >= SMALL_GROUP else largest)

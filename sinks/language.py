@@ -106,9 +106,12 @@ def direction(sums: Sums, model: str) -> Direction | None:
     """
     if min(sums.chinese, sums.english) < ENOUGH:
         return shipped(model)
+    import numpy as np
+
     assert sums.chinese_sum is not None
     assert sums.english_sum is not None
-    return between(sums.chinese_sum / sums.chinese, sums.english_sum / sums.english)
+    chinese = sums.chinese_sum / np.float32(sums.chinese)
+    return between(chinese, sums.english_sum / np.float32(sums.english))
 
 
 def between(chinese: Vectors, english: Vectors) -> Direction | None:

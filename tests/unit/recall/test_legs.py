@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.project import Project
 from memsearch.recall.fusion import Fused
 from memsearch.recall.legs import (
     DIGEST_WEIGHT,
+    Asked,
+    Ranker,
+    Scope,
     best_of,
     by_language,
     in_another_language,
     weighed,
 )
-from memsearch.sinks.types import Hit
+from memsearch.recall.scan import Scan
+from memsearch.sinks.types import Filters, Hit
 
 Make = Callable[..., Hit]
 
@@ -57,6 +65,13 @@ class TestByLanguage:
         last = by_language([*chinese, make_hit("e", 0.70, "- the only English note")], 30)
         assert (keys(last)[-1], last[-1].score < -2) == ("e", True)
 
+    def test_of_few_texts_all_are_measured_together(self, make_hit: Make) -> None:
+        order = by_language([make_hit("e", 0.9, "- a note"), make_hit("z", 0.5, "- 备份超时")], 30)
+        assert [(hit.chunk_hash, hit.score) for hit in order] == [
+            ("e", pytest.approx(1.0)),
+            ("z", pytest.approx(-1.0)),
+        ]
+
     def test_anchors_are_no_english(self, make_hit: Make) -> None:
         anchor = "<!-- session:abcdef turn:abcdef transcript:~/.claude/projects/x/abcdef.jsonl -->"
         hit = make_hit("z", 0.8, f"### 14:47\n{anchor}\n- 备份脚本超时")
@@ -78,3 +93,40 @@ def test_a_digest_is_lowered(make_hit: Make) -> None:
     note = Fused(make_hit("n"), 1.0, None, 1, None)
     assert weighed(digest).score == pytest.approx(DIGEST_WEIGHT)
     assert weighed(note).score == 1.0
+
+
+class OldServer:
+    """An index that cannot search by keyword, as a Milvus before 2.5."""
+
+    def __init__(self, hits: list[Hit]) -> None:
+        self.hits = hits
+
+    def dimension(self, *_: object) -> int:
+        return 2
+
+    def identity(self, *_: object) -> None:
+        return None
+
+    def ids(self, *_: object) -> set[str]:
+        return set()
+
+    def dense(self, *_: object) -> list[Hit]:
+        return self.hits
+
+    def keyword(self, *_: object) -> list[Hit]:
+        raise MemsearchError("the server is too old for it", kind=ErrorClass.CONFIG)
+
+
+def test_a_server_without_keyword_search_is_searched_by_meaning(make_hit: Make) -> None:
+    index = OldServer([make_hit("a", 0.9), make_hit("b", 0.8)])
+    scopes = [Scope(Project("/w", "/w/m", "/w", "c"))]
+
+    def ranker(vector: Any) -> Ranker:
+        return Ranker(Asked("a word", "word", vector), scopes, Scan({}))
+
+    both = ranker(np.array([1, 0], np.float32))
+    assert [item.hit.chunk_hash for item in both.rank(index, Filters())] == ["a", "b"]
+    assert both.notes == ["Searched by meaning alone: the server is too old for it"]
+    # With nothing else to search by it is an error, for which the Markdown is read.
+    with pytest.raises(MemsearchError):
+        ranker(None).rank(index, Filters())
