@@ -82,7 +82,7 @@ def measure(models_dir: str, variant: dict[str, Any]) -> dict[str, float]:
 
     onnx.session_options = session_options
     if not variant.get("trim", True):
-        onnx._trim = lambda: None
+        onnx.trim = lambda: None
     if variant.get("library"):
         use_library()
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memsearch.config.settings import Settings
     from memsearch.workers.watching import Watcher
 
-#: Told of each change that was indexed: ``indexed`` or ``failed``, the path, what went wrong.
+#: Told of each change: ``indexed``, ``removed`` or ``failed``, the path, what went wrong.
 OnEvent = Callable[[str, Path, str], None]
 
 #: Folder, in a home, of the homes of instances whose settings differ from the user's.
@@ -210,33 +210,29 @@ class MemSearch:
         """Index what changes in ``paths`` from now on, from a thread, until it is stopped.
 
         Args:
-            on_event: Called with ``"indexed"`` or ``"failed"``, the path, and what went wrong.
-                A failed file is tried again.
+            on_event: Called with ``"indexed"``, ``"removed"`` or ``"failed"``, the path, and
+                what went wrong. A failure that may pass is tried again.
             debounce_ms: Quiet time after an edit; ``watch.debounce_ms`` by default.
 
         Returns:
             With ``stop()``; a context manager. ``close`` stops it too.
         """
-        from memsearch.workers.watching import Watcher
+        from memsearch.workers import watch_index
 
-        def changed(paths: Sequence[str]) -> None:
-            try:
-                self._index(paths)
-            except MemsearchError as error:
-                tell("failed", paths, str(error))
-                raise
-            tell("indexed", paths, "")
-
-        def tell(kind: str, paths: Sequence[str], error: str) -> None:
-            for path in paths if on_event is not None else ():
-                assert on_event is not None
+        def tell(kind: str, path: str, error: str) -> None:
+            if on_event is not None:
                 on_event(kind, Path(path), error)
 
-        folders = self._paths or (self._resolve(self._environ).memory_dir,)
+        project = self._resolve(self._environ)
+        folders = self._paths or (project.memory_dir,)
         for folder in () if self._paths else folders:
             os.makedirs(folder, exist_ok=True)
-        quiet = self._settings().watch.debounce_ms if debounce_ms is None else debounce_ms
-        watcher = Watcher(folders, changed, debounce=quiet / 1000)
+        self._home.create()
+        settings = self._settings(project.root)
+        request = {"cwd": self._cwd, "environ": requests.forwarded(self._environ)}
+        place = watch_index.Place(self._home, self._environ, project, settings, request)
+        quiet = settings.watch.debounce_ms if debounce_ms is None else debounce_ms
+        watcher = watch_index.watch(place, folders, tell, debounce=quiet / 1000)
         self._watchers.append(watcher)
         return watcher
 
@@ -315,10 +311,10 @@ class MemSearch:
         }
         return ask(self._home, self._environ, "compact", request, wait=not dry_run)
 
-    def _settings(self) -> Settings:
+    def _settings(self, project_root: str | None = None) -> Settings:
         from memsearch.config.settings import load
 
-        return load(self._home, None, environ=self._environ, strict=True).settings
+        return load(self._home, project_root, environ=self._environ, strict=True).settings
 
     def _resolve(self, environ: Mapping[str, str]) -> Project:
         from memsearch.config.project import resolve

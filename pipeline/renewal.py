@@ -365,17 +365,23 @@ def look(engine: Engine) -> None:
                 tx.add_task("upsert", row["collection"])
 
 
-def replay_dead(engine: Engine) -> int:
-    """Try again what died of the settings, now that they name another model.
+def replay_dead(engine: Engine, *, changed_at: float | None = None) -> int:
+    """Try again what died of the settings, now that they were changed.
+
+    Args:
+        engine: The engine.
+        changed_at: When, in seconds since the epoch: what died later died of the present
+            ones. None: just now.
 
     Returns:
         How many documents.
     """
+    before = utc_now(changed_at)
     with engine.log.transaction() as tx:
         rows = tx.rows(
             "SELECT stream, collection, stage FROM documents WHERE state = 'dead'"
-            " AND error_class IN (?, ?)",
-            (ErrorClass.CONFIG.value, ErrorClass.CREDENTIALS.value),
+            " AND error_class IN (?, ?) AND updated < ?",
+            (ErrorClass.CONFIG.value, ErrorClass.CREDENTIALS.value, before),
         )
         for row in rows:
             stage = row["stage"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from memsearch.config.errors import MemsearchError
+from memsearch.config.paths import Home
 from memsearch.config.settings import Settings
 from memsearch.pipeline import cost, renewal
 from memsearch.pipeline.budget import today
@@ -75,7 +77,7 @@ def status(log: EventLog, settings: Settings, around: Surroundings, now: float) 
     failing = _failing(log)
     news = unseen_dead_letters(log, now)
     costs = cost.estimates(log)
-    identity, fault = _identity(settings)
+    identity, fault = _identity(settings, Home(os.path.dirname(log.path)))
     renewals = renewal.progress(log, identity) if identity else []
     budget = _budget(log, settings)
     compaction = _compaction(log, settings)
@@ -139,9 +141,10 @@ def status(log: EventLog, settings: Settings, around: Surroundings, now: float) 
     }
 
 
-def _identity(settings: Settings) -> tuple[str, str]:
+def _identity(settings: Settings, home: Home) -> tuple[str, str]:
     """What the settings want an index to be of; or why that cannot be."""
     try:
+        embedders.check_present(settings.embedding, home)
         return identity_of(embedders.identity(settings.embedding)), ""
     except MemsearchError as error:
         return "", str(error)

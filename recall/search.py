@@ -30,6 +30,7 @@ from memsearch.recall.requests import (
 from memsearch.recall.scan import ChunkLimits, Scan
 from memsearch.recall.scope import Setting, memory_of, setting_of
 from memsearch.recall.timewords import Named, named_time
+from memsearch.sinks.embedders import check_present
 from memsearch.sinks.filters import day_is_in
 from memsearch.sinks.keywords import identifiers, query_keywords
 from memsearch.sinks.language import Direction
@@ -72,7 +73,8 @@ class Means:
 
     Attributes:
         store: Entered for the two legs alone; None when there is no index.
-        model: Identity of the model that questions are embedded with; empty with a ``fault``.
+        model: Identity of the model that questions are embedded with; may be empty with a
+            ``fault``.
         embedder: Gives that model.
         directions: By collection, the direction between the languages.
         cache: Opens the cache of vectors for reading.
@@ -378,12 +380,13 @@ def scope_of(project: Project, where: Setting, access: Access, *, archive: bool)
 
 def means_of(access: Access) -> Means:
     """What a search of a home runs on."""
-    fault: MemsearchError | None = None
+    model, fault = "", None
     try:
         model = access.model()
+        check_present(access.settings(None).embedding, access.home)
     except MemsearchError as error:
         # Keywords need none, and somebody who is about to change the model must not lose them.
-        model, fault = "", error
+        fault = error
 
     def cache() -> EmbeddingCache:
         from memsearch.sinks.cache import EmbeddingCache

@@ -14,6 +14,7 @@ from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.index_repair import remake_missing
 from memsearch.pipeline.stages.documents import identity
 from memsearch.recall.requests import flag_of, text_of, texts_of, with_forwarded
+from memsearch.sinks import embedders
 from memsearch.sinks.documents import is_document
 from memsearch.workers import waiting
 from memsearch.workers.compacting import compactions_of
@@ -33,8 +34,9 @@ def handle(operation: str, request: Mapping[str, Any], engine: Engine) -> dict[s
     Args:
         operation: One of ``OPERATIONS``.
         request: ``cwd`` and ``environ`` as in recall's requests; ``index``: ``paths`` (absolute;
-            none for the project's memory folder), ``force``, and ``agreed``: what embedding
-            costs is agreed to, as with ``force``.
+            none for the project's memory folder), ``force``, ``agreed``: what embedding
+            costs is agreed to, as with ``force``, and ``gone``: a path that is not there and
+            was never indexed is no mistake.
         engine: The engine of the process that holds the worker's lock.
 
     Returns:
@@ -94,12 +96,13 @@ def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict
         )
     ]
     unknown = gone_by_name.difference(gone)
-    if unknown:
+    if unknown and not flag_of(request, "gone"):
         raise MemsearchError(
             f"{min(unknown)} does not exist",
             kind=ErrorClass.BAD_REQUEST,
             hint="name a Markdown file or a folder",
         )
+    embedders.check_present(engine.settings().embedding, engine.home)
     remake_missing(engine)
     # A collection is of one model: what else was indexed in it goes along.
     current = identity(engine)

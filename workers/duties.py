@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections.abc import Callable
 
 from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.paths import Home
 from memsearch.pipeline import (
     backup,
     cost,
@@ -154,9 +157,12 @@ class Duties:
         if identity != self._identity:
             if self._identity:
                 engine.note("identity_changed", before=self._identity, now=identity)
-            if self._identity and not identity.startswith("none: "):
-                reconcile.reconcile(engine)
-                renewal.replay_dead(engine)
+            if not identity.startswith("none: "):
+                if self._identity:
+                    reconcile.reconcile(engine)
+                    renewal.replay_dead(engine)
+                else:
+                    renewal.replay_dead(engine, changed_at=_changed_at(engine.home))
             self._identity = identity
         if identity.startswith("none: "):
             return  # status says so; what is indexed stays as it is
@@ -188,3 +194,12 @@ class Duties:
         deleted = put_aside.delete_old(self._engine.home, days, time.time())
         if deleted:
             self._engine.note("put_aside_deleted", files=deleted)
+
+
+def _changed_at(home: Home) -> float:
+    """When the settings, the keys or the fetched models were last changed, in epoch seconds."""
+    times = [0.0]
+    for path in (home.config_toml, home.env_file, home.models):
+        with contextlib.suppress(OSError):
+            times.append(os.stat(path).st_mtime)
+    return max(times)

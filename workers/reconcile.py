@@ -7,10 +7,12 @@ import stat
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from memsearch.config.errors import MemsearchError
 from memsearch.config.project import Project, source_of
 from memsearch.pipeline.events import document_stream
 from memsearch.pipeline.stages.append import document_changed
 from memsearch.pipeline.stages.documents import identity
+from memsearch.sinks import embedders
 from memsearch.sinks.documents import walk
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ def send_changed(
             (project.collection,),
         )
     }
-    current = identity(engine)
+    current = _identity(engine)
     changed: list[tuple[str, str]] = []
     for path in paths:
         source = source_of(project, path)
@@ -114,7 +116,7 @@ def send_changed(
             and row["state"] == "done"
             and row["indexed_mtime_ns"] == status.st_mtime_ns
             and row["indexed_size"] == status.st_size
-            and row["identity"] == current
+            and (current is None or row["identity"] == current)
         )
         dead = row is not None and row["state"] == "dead" and cause == "reconcile"
         if force or not (same or dead):
@@ -124,6 +126,18 @@ def send_changed(
             for source, path in changed:
                 queue_document(tx, project, source, path, cause, force=force, agreed=agreed)
     return len(changed)
+
+
+def _identity(engine: Engine) -> str | None:
+    """What the index is to be of; None while the settings name a model that is not here.
+
+    Then nothing is sent for the model's sake: it would all fail.
+    """
+    try:
+        embedders.check_present(engine.settings().embedding, engine.home)
+        return identity(engine)
+    except MemsearchError:
+        return None
 
 
 def queue_document(

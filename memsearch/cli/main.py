@@ -35,6 +35,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Index": {
         "index": ("index_cmds:index", "Bring the index up to date with Markdown files."),
         "stats": ("index_cmds:stats", "Count a project's documents and chunks."),
+        "watch": ("watch_cmd:watch", "Index what changes in folders, until it is told to end."),
         "compact": ("compact_cmd:compact", "Turn old journals into digests; archive them."),
         "reset": ("index_cmds:reset", "Drop a project's index; its Markdown stays."),
     },
@@ -42,6 +43,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "install": ("install_cmd:install", "Install memsearch in agents."),
         "uninstall": ("install_cmd:uninstall", "Take memsearch out of agents again."),
         "doctor": ("doctor_cmd:doctor", "Say what is set up, agent by agent, and what to do."),
+        "model": ("model_cmd:model", "Fetch an embedding model that does not come with it."),
         "config": ("config_cmd:config", "Show and change settings."),
         "trust": ("trust_cmd:trust", "Let notes that were not written here be injected."),
         "demo": ("demo_cmd:demo", "Drive a recorded turn the whole way, in a temporary home."),

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.sinks.embedders.presets import (
+    BGE_M3,
+    BGE_M3_DIMENSION,
+    BGE_M3_IDENTITY,
     BUILT_IN,
     BUILT_IN_DIMENSION,
     BUILT_IN_IDENTITY,
@@ -29,9 +32,10 @@ if TYPE_CHECKING:
     from memsearch.config.schema import Embedding
     from memsearch.sinks.types import Embedder
 
-__all__ = ["create", "identity"]
+__all__ = ["check_present", "create", "identity"]
 
-#: Names in the settings that mean the built-in model.
+#: Names in the settings that mean the fetched model, and the built-in one.
+_BGE_M3_NAMES = (BGE_M3, "BAAI/bge-m3")
 _BUILT_IN_NAMES = ("", BUILT_IN, "multilingual-e5-small", "intfloat/multilingual-e5-small")
 
 
@@ -51,7 +55,10 @@ def create(settings: Embedding, home: Home, environ: Mapping[str, str]) -> Embed
             ``CREDENTIALS`` when ``base_url`` names a variable that is not set.
     """
     if settings.provider == "onnx":
-        _check_built_in(settings)
+        if _onnx_model(settings) == BGE_M3:
+            from memsearch.sinks.embedders.bge_m3 import BgeM3Embedder
+
+            return BgeM3Embedder(home.models)
         from memsearch.sinks.embedders.onnx import OnnxEmbedder
 
         return OnnxEmbedder(home.models)
@@ -95,8 +102,7 @@ def identity(settings: Embedding) -> str:
         MemsearchError: ``CONFIG`` when the settings name a model that cannot be had.
     """
     if settings.provider == "onnx":
-        _check_built_in(settings)
-        return BUILT_IN_IDENTITY
+        return BGE_M3_IDENTITY if _onnx_model(settings) == BGE_M3 else BUILT_IN_IDENTITY
     if settings.provider == "local":
         return _identity("local", settings.model or LOCAL_MODEL, 0, "")
     choice = _choose(settings)
@@ -127,19 +133,44 @@ def _choose(settings: Embedding) -> _Choice:
     return _Choice(preset, model, asked or known, asked, query_prefix, passage_prefix)
 
 
-def _check_built_in(settings: Embedding) -> None:
-    if settings.model not in _BUILT_IN_NAMES:
+def check_present(settings: Embedding, home: Home) -> None:
+    """Whether a model that has to be fetched first is here; told by its files alone.
+
+    Raises:
+        MemsearchError: ``CONFIG`` when it is not, or when there is no such model.
+    """
+    if settings.provider == "onnx" and _onnx_model(settings) == BGE_M3:
+        from memsearch.sinks.embedders import hub
+        from memsearch.sinks.embedders.pins import BGE_M3_FILES
+
+        hub.require(BGE_M3_FILES, home.models)
+
+
+def _onnx_model(settings: Embedding) -> str:
+    """The name of the model of the provider ``onnx``.
+
+    Raises:
+        MemsearchError: ``CONFIG`` when it has no such model, or not of that dimension.
+    """
+    name = settings.model
+    if name in _BGE_M3_NAMES:
+        found, dimension = BGE_M3, BGE_M3_DIMENSION
+    elif name in _BUILT_IN_NAMES:
+        found, dimension = BUILT_IN, BUILT_IN_DIMENSION
+    else:
         raise MemsearchError(
-            f"the provider onnx has no model {settings.model}",
+            f"the provider onnx has no model {name}",
             kind=ErrorClass.CONFIG,
-            hint=f"it has {BUILT_IN}; leave embedding.model empty, or set another provider",
+            hint=f"it has {BUILT_IN} (leave embedding.model empty) and {BGE_M3};"
+            " or set another provider",
         )
-    if settings.dimension not in (0, BUILT_IN_DIMENSION):
+    if settings.dimension not in (0, dimension):
         raise MemsearchError(
-            f"the built-in model has {BUILT_IN_DIMENSION} dimensions, not {settings.dimension}",
+            f"the model {found} has {dimension} dimensions, not {settings.dimension}",
             kind=ErrorClass.CONFIG,
             hint="leave embedding.dimension at 0",
         )
+    return found
 
 
 def _key(

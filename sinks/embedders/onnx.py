@@ -136,7 +136,7 @@ class OnnxEmbedder:
 
     def __init__(self, models_dir: str, *, threads: int | None = None) -> None:
         self._models_dir = models_dir
-        self._threads = threads or min(DEFAULT_THREADS, _cpus())
+        self._threads = threads or min(DEFAULT_THREADS, available_cpus())
         self._loaded: _Loaded | None = None
         self._loading = threading.Lock()
         # One batch of passages at a time, so that memory stays bounded however many threads
@@ -174,7 +174,7 @@ class OnnxEmbedder:
             for i, mean in zip(batch, means, strict=True):
                 sums[owners[i]] += mean * (len(windows[i]) - 2)
         if len(batches) > 1:
-            _trim()
+            trim()
         return _normalise(sums)
 
     def embed_query(self, text: str) -> Vectors:
@@ -212,7 +212,7 @@ class OnnxEmbedder:
                 return
             self._loaded = None
         gc.collect()
-        _trim()
+        trim()
 
     def close(self) -> None:
         """The same as ``release``."""
@@ -225,7 +225,7 @@ class OnnxEmbedder:
                 loaded = self._loaded
                 if loaded is None:
                     loaded = self._loaded = _load(self._models_dir, self._threads)
-                    _trim()
+                    trim()
         return loaded
 
 
@@ -317,14 +317,14 @@ def _normalise(vectors: Vectors) -> Vectors:
     return unit
 
 
-def _cpus() -> int:
+def available_cpus() -> int:
     """CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def _trim() -> None:
+def trim() -> None:
     """Give freed memory back to the system where the C library keeps it (glibc).
 
     It takes 3 ms and is worth 40 MB after a batch, since activations are freed in another

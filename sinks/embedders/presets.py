@@ -27,6 +27,11 @@ BUILT_IN = "multilingual-e5-small-q4"
 BUILT_IN_IDENTITY = f"onnx/{BUILT_IN}"
 BUILT_IN_DIMENSION = 384
 
+#: The model that is fetched when it is asked for: the same of it. The revision is part of it.
+BGE_M3 = "bge-m3"
+BGE_M3_IDENTITY = f"onnx/{BGE_M3}-int8-25b9af8e"
+BGE_M3_DIMENSION = 1024
+
 #: What the provider ``local`` takes: the full-precision parent of the built-in model.
 LOCAL_MODEL = "intfloat/multilingual-e5-small"
 
