@@ -182,3 +182,16 @@ def ask(world: World, answer: str) -> str:
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+def test_a_rate_limit_is_waited_for_as_long_as_it_says(world: World, stub: StubLLM) -> None:
+    free(world, stub)
+    world.settings["MEMSEARCH_RETRY__BASE_SECONDS"] = "0.1"
+    write(world, files=2, sections=2)
+    stub.order("429:2", "500", kind="embeddings")
+    world.run("index", check=1)
+    world.drain("--wait")
+    first, second, third = (each.at for each in stub.of("embeddings"))
+    assert second - first >= 2
+    assert third > second
+    assert world.search("valve 1.1")[0]["ranks"]["dense"] is not None
