@@ -157,6 +157,7 @@ class Watcher:
 
     def saw(self, path: str, *, folder: bool = False) -> None:
         """Note that something happened to a path."""
+        path = os.path.normpath(path)
         with self._wake:
             now = time.monotonic()
             if folder:
