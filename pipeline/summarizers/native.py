@@ -436,12 +436,25 @@ def _claude_code_arguments(asked: prompt.Prompt, model: str) -> list[str]:
     ]
 
 
+#: Codex's settings that take its own tools away, of several releases: one that does not know
+#: a key passes over it, while it refuses a ``--disable`` that it does not know. What is left is
+#: what the entry of a model in Codex's catalog asks for itself (``apply_patch``, a cell of
+#: JavaScript without files or network), which no setting takes away; the sandbox is read-only.
+_CODEX_SHUT = (
+    'web_search="disabled"',
+    "features.view_image=false",
+    "tools.view_image=false",
+    "features.goals=false",
+    "tools.experimental_request_user_input.enabled=false",
+)
+
+
 def _codex_arguments(asked: prompt.Prompt, model: str) -> list[str]:  # noqa: ARG001
     off = ("hooks", "shell_tool", "plugins", "apps", "multi_agent")
     return [
         *("exec", "--ephemeral", "--skip-git-repo-check", "--json", "-s", "read-only"),
         *(word for name in off for word in ("--disable", name)),
-        *("-c", 'web_search="disabled"'),
+        *(word for setting in _CODEX_SHUT for word in ("-c", setting)),
         *(("-m", model) if model else ()),
         "-",
     ]
