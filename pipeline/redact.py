@@ -7,6 +7,7 @@ see that something stood there. Redacting twice changes nothing more.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import functools
 import re
@@ -64,6 +65,7 @@ class _Span:
     end: int
     kind: str
     rank: int  # of two that overlap, the lower gives the kind
+    name: int = -1  # where the match began that found it; -1: at ``start``
 
 
 def redact(text: str, own: OwnRules | None = None) -> Redacted:
@@ -73,7 +75,8 @@ def redact(text: str, own: OwnRules | None = None) -> Redacted:
         text: Any text.
         own: The user's own rules, from ``own_rules``.
     """
-    spans = list(_find(text, own))
+    marks = [match.span() for match in _MARK.finditer(text)] if "[redacted:" in text else []
+    spans = [span for span in _find(text, own) if not _from_mark(span, marks)]
     if own is not None and own.allow:
         spans = [span for span in spans if not _allowed(text[span.start : span.end], own)]
     if not spans:
@@ -87,6 +90,17 @@ def redact(text: str, own: OwnRules | None = None) -> Redacted:
         at = span.end
     parts.append(text[at:])
     return Redacted("".join(parts), dict(counts))
+
+
+#: What stands in a secret's place.
+_MARK = re.compile(r"\[redacted:[a-z0-9-]{1,40}\]")
+
+
+def _from_mark(span: _Span, marks: Sequence[tuple[int, int]]) -> bool:
+    """Whether what found a secret was the word in a mark: "[redacted:password] = x"."""
+    name = span.name if span.name >= 0 else span.start
+    before = bisect.bisect_left(marks, (name, 0)) - 1
+    return before >= 0 and name < marks[before][1]
 
 
 def redact_text(text: str, settings: RedactSettings) -> str:
@@ -165,7 +179,7 @@ def _find(text: str, own: OwnRules | None) -> Iterator[_Span]:
                 continue
             start, end = match.span(group)
             if rule.accept is None or rule.accept(text[start:end]):
-                yield _Span(start, end, rule.kind, rank)
+                yield _Span(start, end, rule.kind, rank, match.start())
     yield from _named(text, lower, rank + 1)
     yield from _high_entropy(text, rank + 3)
     if own is not None:
@@ -255,7 +269,8 @@ def _assignment(text: str, at: int, rank: int) -> _Span | None:
         if after == ";" and "=" in op:
             after = " "  # "Pwd=x;" of a connection string, as against "password: string;"
         secret = values.is_password(value, quoted=quoted, spaced=spaced, after=after)
-    return _Span(start, end, _NAMED_KIND[match["password"] is not None], rank) if secret else None
+    kind = _NAMED_KIND[match["password"] is not None]
+    return _Span(start, end, kind, rank, at) if secret else None
 
 
 def _set_by_command(name: str, value: str) -> bool:
