@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from renewal_storm import storm
 from stub_llm import StubLLM, vector
 from world import Session, World
 
@@ -268,3 +269,9 @@ def test_the_same_on_a_server(two: Two, tmp_path: Path, fault: str) -> None:
     finally:
         running.stop(grace=None).wait()
         engine.close()
+
+
+def test_a_storm_of_models_kills_and_edits() -> None:
+    """A short one; the script storms longer, and on a server."""
+    counts = storm(SEED, 12)
+    assert counts["switch"]
