@@ -3,7 +3,8 @@
 A plugin comes as a checkout of the whole repository. What hooks run needs only Python's own
 library, so it runs from here at once: the turns go into the event log and wait there. The
 first session starts the set-up (a virtual environment under MEMSEARCH_HOME, filled by pip
-from this checkout); when it is done, its worker captures what waited.
+from this checkout); when it is done, its worker captures what waited. After an update of the
+plugin the next session makes another one beside it, which then takes its place.
 """
 
 import sys
@@ -28,6 +29,10 @@ LIGHT = ("enqueue", "context", "hint", "permit")
 AGAIN_SECONDS = 600.0
 #: Characters of an error that are shown.
 MAX_SHOWN = 300
+#: Beside each other in MEMSEARCH_HOME: the link to the environment in use, and all of them.
+VENV, VENVS = "venv", "venvs"
+#: In an environment: the version that it holds. The script beside this one reads it too.
+STAMP = "version"
 
 
 def lay_out() -> None:
@@ -46,6 +51,10 @@ def main(argv: list[str]) -> int:
     home = Home.from_env(os.environ)
     if argv[:1] == ["--set-up"]:
         return set_up(home.root)
+    if argv[:1] == ["--renew"]:
+        if not (os.environ.get("MEMSEARCH_INTERNAL") or os.environ.get("MEMSEARCH_DISABLE")):
+            renew(home.root, home.logs)
+        return 0
     if not argv or argv[0] not in LIGHT:
         sys.stderr.write(
             f"memsearch is not set up yet; {log_path(home.logs)} tells how far it is\n"
@@ -76,6 +85,45 @@ def session_start(argv: list[str], root: str, logs: str) -> int:
     from memsearch.hooks.context import main as run
 
     return run(argv)
+
+
+def renew(root: str, logs: str) -> None:
+    """Start the set-up anew if this checkout is newer than what it made the last time."""
+    try:
+        with open(os.path.join(root, VENV, STAMP), encoding="utf-8") as file:
+            there = file.read().strip()
+    except OSError:
+        there = ""
+    if is_newer(own_version(), there):
+        begin(root, logs)
+
+
+def is_newer(version: str, there: str) -> bool:
+    """Whether one version comes after another; two agents' plugins may be of two versions.
+
+    Args:
+        version: Numbers with dots.
+        there: The same; anything else is older than all.
+    """
+    try:
+        return numbers(version) > numbers(there)
+    except ValueError:
+        return version != there
+
+
+def numbers(version: str) -> list[int]:
+    """A version as numbers that can be compared."""
+    return [int(part) for part in version.split(".")]
+
+
+def own_version() -> str:
+    """The version of this checkout, without importing it."""
+    with open(os.path.join(ROOT, "memsearch", "__init__.py"), encoding="utf-8") as file:
+        for line in file:
+            name, _, value = line.partition(" = ")
+            if name == "__version__":
+                return value.strip().strip('"')
+    return ""
 
 
 def begin(root: str, logs: str) -> str:
@@ -118,9 +166,11 @@ def set_up(root: str) -> int:
         return 0  # another session was faster
     from memsearch.config.paths import write_atomic
 
-    venv = os.path.join(root, "venv")
+    # Beside the one in use, if there is one: sessions and a worker run from it.
+    venvs = os.path.join(root, VENVS)
+    venv = os.path.join(venvs, f"{own_version()}-{int(time.time())}")
     python = os.path.join(venv, "bin", "python")
-    command = os.path.join(venv, "bin", "memsearch")
+    os.makedirs(venvs, mode=0o700, exist_ok=True)
     # A build leaves files behind, and the agent's copy of the plugin may be read-only.
     source = os.path.join(root, "run", "source")
     shutil.rmtree(source, ignore_errors=True)
@@ -128,7 +178,7 @@ def set_up(root: str) -> int:
     steps = (
         [sys.executable, "-I", "-m", "venv", "--clear", venv],
         [python, "-I", "-m", "pip", "install", "--disable-pip-version-check", "--quiet", source],
-        [command, "--version"],
+        [os.path.join(venv, "bin", "memsearch"), "--version"],
     )
     for step in steps:
         tell(time.strftime("%Y-%m-%d %H:%M:%S"), *step)
@@ -138,8 +188,12 @@ def set_up(root: str) -> int:
             lines = (done.stderr or done.stdout).strip().splitlines() or ["no reason was given"]
             state = {"failed_at": time.time(), "error": lines[-1][:MAX_SHOWN]}
             write_atomic(state_path(root), json.dumps(state).encode())
+            shutil.rmtree(venv, ignore_errors=True)
             return 1
     shutil.rmtree(source, ignore_errors=True)
+    write_atomic(os.path.join(venv, STAMP), f"{own_version()}\n".encode())
+    before = put_in_place(root, venv)
+    command = os.path.join(root, VENV, "bin", "memsearch")
     if os.path.exists(state_path(root)):
         os.unlink(state_path(root))
     agents = os.path.join(root, "agents")
@@ -150,8 +204,25 @@ def set_up(root: str) -> int:
     write_atomic(os.path.join(agents, "command"), f"{command}\n".encode())
     tell("ready; the worker captures what waited")
     # Without the agent's own variables: a worker outlives the session.
-    subprocess.run([command, "workers", "start"], check=False)
+    subprocess.run([command, "workers", "restart" if before else "start"], check=False)
+    # The one before stays for the sessions that still run from it.
+    for name in os.listdir(venvs):
+        if os.path.join(venvs, name) not in (venv, before):
+            shutil.rmtree(os.path.join(venvs, name), ignore_errors=True)
     return 0
+
+
+def put_in_place(root: str, venv: str) -> str:
+    """Let the link point to an environment; the one that it pointed to before, else ""."""
+    link = os.path.join(root, VENV)
+    before = os.path.realpath(link) if os.path.lexists(link) else ""
+    if before and not os.path.islink(link):
+        before = os.path.join(root, VENVS, "first")
+        os.rename(link, before)
+    aside = f"{link}.{os.getpid()}"
+    os.symlink(os.path.join(VENVS, os.path.basename(venv)), aside)
+    os.replace(aside, link)
+    return before
 
 
 def tell(*words: str) -> None:

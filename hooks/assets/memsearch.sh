@@ -51,6 +51,17 @@ if [ -z "$found" ]; then
     ours "$found" && break
   done
 fi
+if [ "$1" = context ] && [ "$found" = "$home/venv/bin/memsearch" ] && [ -f "$here/bootstrap.py" ]; then
+  # Set up from a plugin: has the plugin been updated since?
+  there=
+  [ ! -r "$home/venv/version" ] || IFS= read -r there <"$home/venv/version" || :
+  while read -r name equals version; do
+    if [ "$name $equals" = "__version__ =" ]; then
+      [ "$version" = "\"$there\"" ] || "$home/venv/bin/python" -I -B "$here/bootstrap.py" --renew </dev/null >/dev/null 2>&1
+      break
+    fi
+  done <"$here/../../memsearch/__init__.py"
+fi
 [ -z "$found" ] || exec "$found" "$@"
 
 if [ -f "$here/bootstrap.py" ]; then

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from memsearch import __version__
+
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 LAUNCHER = ROOT / "hooks" / "assets" / "memsearch.sh"
 OURS = '#!/bin/sh\n# from memsearch._entry import main\nprintf \'%s|\' "$0" "$@"\n'
@@ -116,3 +118,37 @@ def test_before_the_set_up_hooks_run_from_the_checkout(user: User) -> None:
     with closing(sqlite3.connect(user.home / "state.db")) as db:
         assert db.execute("SELECT type FROM events").fetchall() == [("HookReceived",)]
     assert not (ROOT / "hooks" / "assets" / "__pycache__").exists()
+
+
+@pytest.mark.parametrize(
+    ("stamp", "command", "renewed"),
+    [
+        (__version__, "context", False),
+        ("0.0.1", "context", True),
+        (None, "context", True),
+        ("0.0.1", "enqueue", False),
+        ("0.0.1", "search", False),
+    ],
+)
+def test_an_updated_plugin_is_seen_at_the_start_of_a_session(
+    user: User, stamp: str | None, command: str, renewed: bool
+) -> None:
+    log = user.folder / "log"
+    venv = user.home / "venv"
+    found = user.program(venv / "bin" / "memsearch")
+    user.program(venv / "bin" / "python", f'#!/bin/sh\necho "$@" >>"{log}"\necho noise\n')
+    (user.home / "agents" / "command").write_text(f"{found}\n", encoding="utf-8")
+    if stamp is not None:
+        (venv / "version").write_text(f"{stamp}\n", encoding="utf-8")
+    said = user.run(command, "x", script=LAUNCHER, MEMSEARCH_HOME=str(user.home))
+    assert said == f"{found}|{command}|x|"
+    expected = f"-I -B {ROOT}/hooks/assets/bootstrap.py --renew\n" if renewed else ""
+    assert (log.read_text() if log.exists() else "") == expected
+
+
+def test_what_a_person_installed_is_not_made_anew(user: User) -> None:
+    found = user.program(user.folder / "own" / "bin" / "memsearch")
+    (user.home / "agents" / "command").write_text(f"{found}\n", encoding="utf-8")
+    said = user.run("context", script=LAUNCHER, MEMSEARCH_HOME=str(user.home))
+    assert said == f"{found}|context|"
+    assert not (user.home / "run").exists()
