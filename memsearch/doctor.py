@@ -204,6 +204,7 @@ def _log(home: Home) -> Finding:
 
 def _index(settings: Settings, home: Home, environ: Mapping[str, str]) -> Finding:
     from memsearch.recall import client
+    from memsearch.sinks import lite_files
     from memsearch.sinks.store import has_index, index_uri, open_store
 
     uri = tilde(index_uri(settings.milvus, home, environ))
@@ -211,6 +212,9 @@ def _index(settings: Settings, home: Home, environ: Mapping[str, str]) -> Findin
         return Finding("index", "ok", f"{uri}, open in the worker")
     if not has_index(settings.milvus, home, environ):
         return Finding("index", "note", f"{uri} is not there yet: nothing was indexed")
+    damage = lite_files.fault(index_uri(settings.milvus, home, environ))
+    if damage:
+        return Finding("index", "fault", damage, "memsearch index makes the index anew")
     store = open_store(settings.milvus, home, environ, wait=STORE_SECONDS)
     try:
         store.exists("memsearch_")  # nothing is opened before a first question

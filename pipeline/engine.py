@@ -68,6 +68,8 @@ class Engine:
         self.stopping = threading.Event()
         #: Set when the log was found damaged: its worker restores it and begins anew.
         self.damaged = threading.Event()
+        #: Set when a search found that the index has a fault: it is looked at soon.
+        self.index_doubted = threading.Event()
         self.budget = Budget(log)
         self._guard = threading.Lock()
         self._users = 0

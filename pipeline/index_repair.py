@@ -34,6 +34,26 @@ def remake_missing(engine: Engine) -> int:
     )
 
 
+def mend_damaged(engine: Engine, *, thorough: bool = False) -> int:
+    """Make anew what of Milvus Lite's files is damaged; opens nothing while they look whole.
+
+    Args:
+        engine: The engine.
+        thorough: Open the index and count, however its files look.
+
+    Returns:
+        How many documents were queued.
+
+    Raises:
+        MemsearchError: As ``verify``.
+    """
+    from memsearch.sinks import lite_files
+    from memsearch.sinks.store import index_uri
+
+    uri = index_uri(engine.settings().milvus, engine.home, engine.environ)
+    return verify(engine) if thorough or lite_files.fault(uri) else 0
+
+
 def verify(engine: Engine) -> int:
     """Queue every document whose rows in the store are not as many as the log says.
 

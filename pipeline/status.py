@@ -15,7 +15,8 @@ from memsearch.pipeline import cost, renewal
 from memsearch.pipeline.budget import today
 from memsearch.pipeline.log import EventLog
 from memsearch.pipeline.stages.documents import COST, identity_of
-from memsearch.sinks import embedders
+from memsearch.sinks import embedders, lite_files
+from memsearch.sinks.store import index_uri
 
 #: Seconds that something due may go without progress, unless its stage has a deadline.
 STUCK_SECONDS = 15 * 60.0
@@ -89,6 +90,7 @@ def status(log: EventLog, settings: Settings, around: Surroundings, now: float) 
         *_held_by_rules(log),
         *_outside(around),
         *([f"embedding: {fault}"] if fault else []),
+        *_index_damage(settings, Home(os.path.dirname(log.path))),
         *(
             f"the index of {each.collection} is not renewed: {each.error}"
             for each in renewals
@@ -139,6 +141,12 @@ def status(log: EventLog, settings: Settings, around: Surroundings, now: float) 
         "summarizers_passed_over": dict(around.passed_over),
         "workers": {"pid": around.worker_pid, "listening": around.listening},
     }
+
+
+def _index_damage(settings: Settings, home: Home) -> list[str]:
+    """What is wrong with the files of the index, as far as that is seen without opening it."""
+    damage = lite_files.fault(index_uri(settings.milvus, home, os.environ))
+    return [f"the index is damaged: {damage}; memsearch index makes it anew"] if damage else []
 
 
 def _identity(settings: Settings, home: Home) -> tuple[str, str]:

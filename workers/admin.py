@@ -11,7 +11,7 @@ from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.project import Project, resolve
 from memsearch.pipeline import cost, forget
 from memsearch.pipeline.events import Event, EventType
-from memsearch.pipeline.index_repair import remake_missing
+from memsearch.pipeline.index_repair import mend_damaged, remake_missing
 from memsearch.pipeline.stages.documents import identity
 from memsearch.recall.requests import flag_of, text_of, texts_of, with_forwarded
 from memsearch.sinks import embedders
@@ -103,7 +103,7 @@ def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict
             hint="name a Markdown file or a folder",
         )
     embedders.check_present(engine.settings().embedding, engine.home)
-    remake_missing(engine)
+    mended = remake_missing(engine) or mend_damaged(engine, thorough=force)
     # A collection is of one model: what else was indexed in it goes along.
     current = identity(engine)
     others = [
@@ -123,7 +123,7 @@ def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict
     answer = {
         "collection": project.collection,
         "seen": len(seen),
-        "queued": queued,
+        "queued": max(queued, mended),
         "excluded": drop_excluded(engine, project, found),
         "unreadable": [str(error) for error in found.unreadable],
     }

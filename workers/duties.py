@@ -37,6 +37,7 @@ CAPTURED_SECONDS = 15.0
 WIPE_SECONDS = 2.0
 RULES_SECONDS = 2.0
 VERIFY_SECONDS = 60.0
+DOUBT_SECONDS = 1.0
 RENEW_SECONDS = 2.0
 BACKUP_SECONDS = 60.0
 RETENTION_SECONDS = 3_600.0
@@ -66,6 +67,7 @@ class Duties:
             (self._append_lost, LOST_SECONDS),
             (self._replay_captured, CAPTURED_SECONDS),
             (self.verify_index, VERIFY_SECONDS),
+            (self._verify_doubted, DOUBT_SECONDS),
             (self._wipe_messages, WIPE_SECONDS),
             (self._release_rules, RULES_SECONDS),
             (self._renew_index, RENEW_SECONDS),
@@ -142,9 +144,22 @@ class Duties:
             row["collection"]
             for row in engine.log.rows("SELECT DISTINCT collection FROM documents")
         }
-        renewal.check_opened(engine, names)
-        index_repair.verify(engine)
+        try:
+            renewal.check_opened(engine, names)
+        except MemsearchError as error:
+            if not engine.is_index_damage(error):
+                raise
+            index_repair.put_aside(engine, error)
+        else:
+            index_repair.verify(engine)
         self._verified = engine.store_opening()
+
+    def _verify_doubted(self) -> None:
+        """Compare at once what a search could not read."""
+        if self._engine.index_doubted.is_set():
+            self._engine.index_doubted.clear()
+            self._verified = 0
+            self.verify_index()
 
     def _renew_index(self) -> None:
         """See at once that the settings name another model, and go on with what is under way."""

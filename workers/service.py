@@ -203,7 +203,10 @@ class Service:
     def _dispatch(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
         if operation in admin.OPERATIONS:
             return admin.handle(operation, request, self._engine)
-        return recall.handle(operation, request, self._access)
+        answer = recall.handle(operation, request, self._access)
+        if answer.get("degraded"):
+            self._engine.index_doubted.set()
+        return answer
 
 
 def _refusal(error: MemsearchError) -> JSONResponse:
