@@ -89,6 +89,7 @@ def load(
             origins[keys.dotted(path)] = layer.origins.get(path, layer.origin)
     problems += _settle_milvus(values, origins, home, environ)
     problems += _settle_model(values, origins)
+    problems += _settle_collections(values, origins)
     if open_to_others(home):
         problems.append(
             Problem(
@@ -190,6 +191,38 @@ def _settle_model(values: dict[keys.Path, object], origins: Mapping[str, str]) -
             "memsearch config unset embedding.model",
         )
     ]
+
+
+def _settle_collections(
+    values: dict[keys.Path, object], origins: Mapping[str, str]
+) -> list[Problem]:
+    """Give a collection's name to one project alone.
+
+    The journals of two projects have the same names, by which a collection tells documents
+    apart: each project would take the other one's rows for its own old ones.
+    """
+    problems: list[Problem] = []
+    owners: dict[object, str] = {}
+    for path in [path for path in values if path[0] == "projects" and path[-1] == "collection"]:
+        name = values[path]
+        if not name:
+            continue
+        owner = owners.setdefault(name, path[1])
+        if owner == path[1]:
+            continue
+        del values[path]
+        dotted = keys.dotted(path)
+        problems.append(
+            Problem(
+                "error",
+                origins.get(dotted, dotted),
+                dotted,
+                f"{name} is the collection of {owner} already, and two projects of one machine"
+                " cannot share one",
+                "memsearch search --all-projects searches all of them",
+            )
+        )
+    return problems
 
 
 def _local_path(uri: str, home: Home, environ: Mapping[str, str]) -> str:

@@ -115,6 +115,17 @@ collection = "team"
     assert got.collections() == {"/work/我 app": "team"}
 
 
+def test_a_collection_is_of_one_project(home: Home) -> None:
+    """Their journals have the same names, so that each would remove the other one's rows."""
+    entry = '[projects."{}"]\ncollection = "{}"\n'
+    write(home, "".join(entry.format(*pair) for pair in (("/a", "x"), ("/b", "y"), ("/c", "x"))))
+    with pytest.raises(MemsearchError, match="x is the collection of /a already"):
+        loaded(home, strict=True)
+    found = loaded(home, strict=False)
+    assert found.settings.collections() == {"/a": "x", "/b": "y"}
+    assert [problem.key for problem in found.problems] == ['projects."/c".collection']
+
+
 def test_the_environment(home: Home) -> None:
     found = loaded(
         home,
