@@ -68,7 +68,8 @@ def freshness_notes(told: Mapping[str, Any]) -> list[str]:
     """What an answer does not hold yet: work on its way, work that was given up."""
     waiting = [
         _count(told["turns"], "turn"),
-        _count(told["documents"], "document"),
+        # Their text is in the index; another note says what is being renewed.
+        _count(told["documents"] - told.get("renewing", 0), "document"),
         _count(told["hooks"], "hook"),
     ]
     notes = []

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.stages.documents import COST, model_of
 from memsearch.sinks.chunker import embedding_text
+from memsearch.sinks.milvus_errors import is_server
+from memsearch.sinks.store import index_uri
 
 if TYPE_CHECKING:
     import sqlite3
@@ -41,7 +43,7 @@ class Need:
     Attributes:
         texts: Texts without a vector.
         agreed: Somebody agreed to it.
-        appended: A captured turn changed the document.
+        appended: A captured turn changed the document, or something in it was forgotten.
         renewed: Its text is indexed; another model is to embed it.
     """
 
@@ -149,6 +151,7 @@ def hold(
     """
     hashes = [chunk.content_hash for _, document in loaded for chunk in document.chunks]
     seen = engine.cache().known(embedder.model, hashes, dimension=embedder.dimension)
+    is_lite = not is_server(index_uri(engine.settings().milvus, engine.home, engine.environ))
     needs: list[Need] = []
     texts: list[list[str]] = []
     for row, document in loaded:
@@ -161,7 +164,7 @@ def hold(
         needs.append(
             Need(
                 len(own),
-                *_why(engine.log, row),
+                *_why(engine.log, row, is_lite=is_lite),
                 renewed=row["indexed_hash"] == document.hash
                 and model_of(row["identity"] or embedder.model) != embedder.model,
             )
@@ -228,7 +231,7 @@ def look(engine: Engine) -> None:
         release(engine, agreed=False)
 
 
-def _why(log: EventLog, row: sqlite3.Row) -> tuple[bool, bool]:
+def _why(log: EventLog, row: sqlite3.Row, *, is_lite: bool) -> tuple[bool, bool]:
     """Whether somebody agreed to what a document costs, and whether a turn changed it."""
     rows = log.rows(
         "SELECT json_extract(data, '$.agreed') AS agreed, json_extract(data, '$.cause') AS cause"
@@ -240,4 +243,7 @@ def _why(log: EventLog, row: sqlite3.Row) -> tuple[bool, bool]:
             EventType.REPLAYED.value,
         ),
     )
-    return any(each["agreed"] for each in rows), any(each["cause"] == "append" for each in rows)
+    # What was forgotten must leave a server's index at once. Milvus Lite's is made anew, which
+    # sends every document.
+    free = ("append",) if is_lite else ("append", "forget")
+    return any(each["agreed"] for each in rows), any(each["cause"] in free for each in rows)

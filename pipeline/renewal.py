@@ -24,19 +24,19 @@ from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.statedb import utc_now
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.index_repair import put_aside, requeue
-from memsearch.pipeline.stages.documents import COST, model_of, row_of
+from memsearch.pipeline.stages.documents import COST, Document, model_of, row_of
 from memsearch.pipeline.stages.documents import identity as current_identity
-from memsearch.sinks.ids import chunk_hash
+from memsearch.pipeline.stages.embed import embed_texts
+from memsearch.sinks.ids import chunk_hash, content_hash
 from memsearch.sinks.store import NEXT, PREVIOUS
-from memsearch.sinks.types import IDENTITY, PARTIAL
+from memsearch.sinks.types import IDENTITY, PARTIAL, Chunk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from memsearch.pipeline.engine import Engine
     from memsearch.pipeline.log import EventLog, Transaction
-    from memsearch.pipeline.stages.documents import Document
-    from memsearch.sinks.types import Chunk, Store, Vectors
+    from memsearch.sinks.types import Store, Vectors
 
 #: Failures of a document for itself. With any other one the swap waits: a provider that is
 #: down must not cost an index its documents.
@@ -251,6 +251,7 @@ def _finish(engine: Engine, collection: str, old: str) -> None:
         store.drop(aside)
     if not _is_whole(engine, collection, identity):
         return
+    _carry_over(engine, collection)
     if store.dimension(aside) is None:
         # Nothing is left to be indexed.
         store.drop(collection)
@@ -270,10 +271,72 @@ def _is_whole(engine: Engine, collection: str, identity: str) -> bool:
         (collection, identity),
     )
     wrong = [row for row in rows if counts.get(row["source"], 0) != (row["chunks"] or 0)]
-    known = {row["source"] for row in rows}
-    for source in counts.keys() - known:
+    whole = {row["source"] for row in rows}
+    for source in counts.keys() & _known(engine.log, collection) - whole:
         store.delete(aside, sorted(store.ids(aside, source)))
     return not requeue(engine, wrong)
+
+
+def _carry_over(engine: Engine, collection: str) -> None:
+    """Take documents along that this log does not know: other machines' in a shared index.
+
+    Their files are not here, but their text is in the old collection. Where embedding them may
+    cost money, those without a vector are left to the machine that has them.
+    """
+    store, embedder = engine.store(), engine.embedder()
+    aside = collection + NEXT
+    there = store.counts(aside)
+    others = store.counts(collection).keys() - _known(engine.log, collection) - there.keys()
+    left = 0
+    for source in sorted(others):
+        document = Document(
+            tuple(
+                Chunk(
+                    source=hit.source,
+                    heading=hit.heading,
+                    heading_level=hit.heading_level,
+                    start_line=hit.start_line,
+                    end_line=hit.end_line,
+                    content=hit.content,
+                    content_hash=content_hash(hit.content),
+                    kind=hit.kind,
+                    platform=hit.platform,
+                    session=hit.session,
+                    turn=hit.turn,
+                    day=hit.day,
+                )
+                for hit in store.rows_of(collection, source)
+            ),
+            None,
+            None,
+            source,
+        )
+        if not embedder.paid:
+            embed_texts(engine, [document])
+        vectors = engine.cache().get_many(
+            embedder.model,
+            [chunk.content_hash for chunk in document.chunks],
+            dimension=embedder.dimension,
+        )
+        rows = [
+            row_of(chunk_hash(chunk, embedder.model), chunk, vectors[chunk.content_hash])
+            for chunk in document.chunks
+            if chunk.content_hash in vectors
+        ]
+        if rows:
+            store.ensure(aside, len(rows[0].embedding))
+            if store.identity(aside) is None:
+                store.set_identity(aside, {IDENTITY: current_identity(engine)})
+            store.upsert(aside, rows)
+        left += len(document.chunks) - len(rows)
+    if others:
+        engine.note("carried_over", documents=len(others), left_out=left or None)
+
+
+def _known(log: EventLog, collection: str) -> set[str]:
+    """The sources that the log has ever known in a collection."""
+    rows = log.rows("SELECT source FROM documents WHERE collection = ?", (collection,))
+    return {str(row["source"]) for row in rows}
 
 
 def pending(reader: EventLog | Transaction, collection: str, identity: str) -> int:
@@ -348,7 +411,7 @@ def progress(log: EventLog, identity: str) -> list[Progress]:
             " SUM(d.state = 'done' AND d.identity = ?) AS done,"
             f" SUM(d.state = 'open' AND COALESCE(d.error_class, '') = '{COST}') AS waits"
             " FROM documents AS d LEFT JOIN renewals AS r ON r.collection = d.collection"
-            " WHERE d.state IN ('open', 'done') GROUP BY d.collection"
+            " WHERE d.state IN ('open', 'done', 'dead') GROUP BY d.collection"
             " HAVING r.collection IS NOT NULL OR other IS NOT NULL ORDER BY project",
             (identity, identity),
         )

@@ -36,6 +36,7 @@ class Freshness:
         hooks: Hooks that no worker has looked at yet, of any project.
         dead: Turns and documents that were given up and wait for a person.
         documents: Documents that the index does not hold as they are now.
+        renewing: Those of them whose text it does hold, for instance with another model.
         since: Since when the index is behind, UTC in ISO 8601; None when it is not.
         unindexed: Those documents that can be read, newest first.
         gone: Sources that were indexed and whose files are no more.
@@ -45,6 +46,7 @@ class Freshness:
     hooks: int = 0
     dead: int = 0
     documents: int = 0
+    renewing: int = 0
     since: str | None = None
     unindexed: tuple[Unindexed, ...] = ()
     gone: frozenset[str] = frozenset()
@@ -62,6 +64,7 @@ class Freshness:
             "hooks": self.hooks,
             "dead": self.dead,
             "documents": self.documents,
+            "renewing": self.renewing,
             "since": self.since,
         }
 
@@ -110,6 +113,7 @@ def check(project: Project, log: LogView, files: Iterable[tuple[str, bool]]) -> 
         hooks=turns.hooks,
         dead=dead,
         documents=behind,
+        renewing=behind - len(unindexed),
         since=min(times, default=None),
         unindexed=tuple(sorted(unindexed, key=lambda item: (-item.mtime_ns, item.source))),
         gone=frozenset(gone),
@@ -125,6 +129,7 @@ def merge(parts: Iterable[Freshness]) -> Freshness:
         hooks=max((part.hooks for part in parts), default=0),
         dead=sum(part.dead for part in parts),
         documents=sum(part.documents for part in parts),
+        renewing=sum(part.renewing for part in parts),
         since=min((part.since for part in parts if part.since), default=None),
         unindexed=tuple(
             sorted(

@@ -272,6 +272,17 @@ class MilvusStore:
             rows = self._scan(client, collection, where.equals("source", source), [schema.ID])
         return {row[schema.ID] for row in rows}
 
+    def rows_of(self, collection: str, source: str) -> list[Hit]:
+        """All rows of one document, with score 1."""
+        schema.check_name(collection)
+        with self._milvus.using() as client:
+            if self._look(client, collection) is None:
+                return []
+            fields = [schema.ID, *schema.HIT_FIELDS]
+            rows = self._scan(client, collection, where.equals("source", source), fields)
+        found = {row[schema.ID]: row for row in rows}
+        return [schema.hit(name, 1.0, row) for name, row in found.items()]
+
     def counts(self, collection: str) -> dict[str, int]:
         """Rows per source, of the whole collection."""
         schema.check_name(collection)
@@ -479,13 +490,23 @@ class MilvusStore:
     def _drop(self, client: Any, collection: str) -> None:
         if self._has(client, collection):
             self._refuse_foreign(client, collection)
-            client.drop_collection(collection, timeout=self._milvus.seconds(writes=True))
+            try:
+                client.drop_collection(collection, timeout=self._milvus.seconds(writes=True))
+            except Exception:
+                # Somebody else may have dropped it on the same server just now.
+                if self._milvus.is_lite or self._has(client, collection):
+                    raise
         if self._milvus.lite is not None:
             self._milvus.lite.sweep(collection)
         self._forget(collection)
 
     def _rename(self, client: Any, old: str, new: str) -> None:
-        client.rename_collection(old, new, timeout=self._milvus.seconds(writes=True))
+        try:
+            client.rename_collection(old, new, timeout=self._milvus.seconds(writes=True))
+        except Exception:
+            # On a server whoever finds a swap undone finishes it, and two may at once.
+            if self._milvus.is_lite or not self._has(client, new):
+                raise
         self._forget(old)
         self._forget(new)
 

@@ -198,6 +198,10 @@ class Store(Protocol):
         """The ids of one document's rows, read with strong consistency."""
         ...
 
+    def rows_of(self, collection: str, source: str) -> list[Hit]:
+        """All rows of one document, with score 1."""
+        ...
+
     def counts(self, collection: str) -> dict[str, int]:
         """Rows per source, of the whole collection."""
         ...

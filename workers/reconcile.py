@@ -11,7 +11,7 @@ from memsearch.config.errors import MemsearchError
 from memsearch.config.project import Project, source_of
 from memsearch.pipeline.events import document_stream
 from memsearch.pipeline.stages.append import document_changed
-from memsearch.pipeline.stages.documents import identity
+from memsearch.pipeline.stages.documents import COST, identity
 from memsearch.sinks import embedders
 from memsearch.sinks.documents import walk
 
@@ -88,8 +88,8 @@ def send_changed(
     rows = {
         row["stream"]: row
         for row in engine.log.rows(
-            "SELECT stream, state, stage, indexed_mtime_ns, indexed_size, identity, due"
-            " FROM documents WHERE collection = ?",
+            "SELECT stream, state, stage, indexed_mtime_ns, indexed_size, identity, due,"
+            " error_class, mtime_ns, size FROM documents WHERE collection = ?",
             (project.collection,),
         )
     }
@@ -105,12 +105,16 @@ def send_changed(
             continue  # what cannot be looked at is not taken for gone
         except OSError:
             gone = True
+        # One that waits for somebody to agree to its cost is not on its way.
+        held = row is not None and row["state"] == "open" and row["error_class"] == COST
         if gone:
-            if row is not None and row["state"] in ("done", "dead"):
+            if row is not None and (held or row["state"] in ("done", "dead")):
                 changed.append((source, path))
             continue
         if row is not None and row["state"] == "open" and not force:
-            continue  # on its way already, and read as it is then
+            as_read = (row["mtime_ns"], row["size"]) == (status.st_mtime_ns, status.st_size)
+            if not held or as_read:
+                continue  # on its way already, and read as it is then
         same = (
             row is not None
             and row["state"] == "done"

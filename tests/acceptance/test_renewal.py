@@ -249,26 +249,49 @@ def test_settings_change_while_workers_run_and_turns_come(world: World, session:
         assert worker.poll() is None
 
 
-@pytest.mark.parametrize("fault", ["rename_collection:1:after", "rename_collection:2:after"])
-def test_the_same_on_a_server(two: Two, tmp_path: Path, fault: str) -> None:
-    """Milvus Lite's own server, over TCP."""
+@pytest.fixture
+def on_a_server(two: Two, tmp_path: Path) -> Iterator[Any]:
+    """Milvus Lite's own server, over TCP; its engine."""
     from milvus_lite.adapter.grpc.server import start_server_in_thread
 
     running, engine, port = start_server_in_thread(str(tmp_path / "server"))
-    try:
-        two.world.settings["MEMSEARCH_MILVUS__URI"] = f"http://127.0.0.1:{port}"
-        two.index()
-        assert two.search() == "model-a"
-        two.use("model-b")
-        two.killed(fault)
-        two.search()
-        two.index()
-        assert two.search() == "model-b"
-        assert not two.world.sql("SELECT * FROM renewals")
-        assert len(engine.list_collections()) == 1
-    finally:
-        running.stop(grace=None).wait()
-        engine.close()
+    two.world.settings["MEMSEARCH_MILVUS__URI"] = f"http://127.0.0.1:{port}"
+    yield engine
+    running.stop(grace=None).wait()
+    engine.close()
+
+
+@pytest.mark.parametrize("fault", ["rename_collection:1:after", "rename_collection:2:after"])
+def test_the_same_on_a_server(two: Two, on_a_server: Any, fault: str) -> None:
+    two.index()
+    assert two.search() == "model-a"
+    two.use("model-b")
+    two.killed(fault)
+    two.search()
+    two.index()
+    assert two.search() == "model-b"
+    assert not two.world.sql("SELECT * FROM renewals")
+    assert len(on_a_server.list_collections()) == 1
+
+
+def test_what_other_machines_indexed_goes_along(two: Two, on_a_server: Any) -> None:
+    """They share a collection on a server; this one neither has their files nor knows of them."""
+    two.index()
+    for path in (*two.world.home.glob("state.db*"), *two.world.home.glob("embeddings.db*")):
+        path.unlink()
+    everything = sorted(path.name for path in two.world.memory.iterdir())
+    for name in everything[::2]:
+        (two.world.memory / name).unlink()
+    two.use("model-b")
+    two.index()
+    request = requests.search_request("valve", cwd=str(two.world.project), environ={}, top_k=100)
+    answer = backend.answer("search", request, two.home, two.world.environ)
+    assert sorted({Path(item["source"]).name for item in answer["results"]}) == everything
+    for item in answer["results"]:
+        question, text = (vector(t, DIMENSION, "b") for t in ("valve", item["content"]))
+        cosine = sum(a * b for a, b in zip(question, text, strict=True))
+        assert item["similarity"] == pytest.approx(cosine, abs=2e-3)
+    assert len(on_a_server.list_collections()) == 1
 
 
 def test_a_storm_of_models_kills_and_edits() -> None:

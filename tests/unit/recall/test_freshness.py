@@ -72,7 +72,7 @@ def test_a_changed_file(project: Project, change: str) -> None:
 def test_a_document_that_is_indexed_again_needs_no_scan(project: Project) -> None:
     path = write(project, "a.md")
     state = check(project, log(known(project, path, "open")), [(path, False)])
-    assert (state.documents, state.unindexed, state.since) == (1, (), AT)
+    assert (state.documents, state.renewing, state.unindexed, state.since) == (1, 1, (), AT)
 
 
 def test_documents_elsewhere_are_those_that_the_log_knows(project: Project) -> None:
@@ -105,8 +105,11 @@ def test_waiting_turns_and_dead_ones(project: Project) -> None:
         "hooks": 4,
         "dead": 3,
         "documents": 1,
+        "renewing": 0,
         "since": AT,
     }
+    # An index that was made anew may have gone on without it: its text is read.
+    assert [item.path for item in state.unindexed] == [path]
 
 
 def test_empty_files_do_not_count(project: Project) -> None:
