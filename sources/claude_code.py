@@ -2,7 +2,9 @@
 
 A line is one record. A turn begins with a ``user`` record that holds words of the user;
 its id is the record's ``promptId`` (written since about 2.1.80), else its ``uuid``. The
-records between it and the next such record are the turn. The format is not documented;
+records between it and the next such record are the turn. ``--fork-session`` writes the turns
+before the fork once more, all under the ``promptId`` of the first one behind it: they are the
+other session's, whose file has them under their own. The format is not documented;
 what is said here was seen in recordings of 2.1.332 and in transcripts of older releases,
 and whatever a record lacks or holds beside it is passed over.
 """
@@ -174,6 +176,12 @@ class _Run:
     position: int
     at: datetime | None
     cwd: str | None
+    #: Its place among the session's turns, where the record says it.
+    index: int | None = None
+    #: The id of the record that began it.
+    uuid: str = ""
+    #: A fork wrote it, of the turn of another session.
+    copied: bool = False
     steps: TurnBuilder = field(default_factory=TurnBuilder)
     private: bool = False
     #: It was begun by a command or shell line, which is a turn only if it is answered.
@@ -247,6 +255,8 @@ class _Fold:
         self._queue: deque[_Queued] = deque(maxlen=_MAX_QUEUE)
         #: A message has left the queue, and its record has not come yet.
         self._leaving = False
+        #: The session that this one was forked from, as far as its records tell.
+        self._origin = ""
 
     @property
     def resume(self) -> int | None:
@@ -286,7 +296,7 @@ class _Fold:
             runs.append(self._command)
         if self._current is not None:
             runs.insert(0, self._current)
-        return [self._build(run, next_began=False) for run in runs]
+        return [self._build(run, next_began=False) for run in runs if self._is_own(run)]
 
     # Records
 
@@ -328,8 +338,12 @@ class _Fold:
         return done
 
     def _open(self, said: Said, record: Record, offset: int, at: datetime | None) -> list[Turn]:
+        index = _turn_index(record)
+        forked = self._current is not None and _begins_another(self._current, said, index)
+        if forked and self._current is not None:
+            self._current.copied = True
         for run in (self._command, self._current):
-            if run is not None and said.id == run.id:
+            if run is not None and said.id == run.id and not forked:
                 self._muted = False
                 run.say(said)
                 run.is_bare = run.is_bare and said.kind == "bare"
@@ -343,7 +357,7 @@ class _Fold:
         if said.kind != "bare":
             self._begun.add(said.id)
             self._begun.add(same)
-        if known:
+        if known and not forked:
             # A copy that a resume or a compaction wrote: the turn has been read.
             self._muted = True
             return []
@@ -358,6 +372,8 @@ class _Fold:
             position=offset,
             at=at,
             cwd=cwd if os.path.isabs(cwd) else self._cwd,
+            index=index,
+            uuid=text_of(record.get("uuid")),
             is_bare=said.kind == "bare",
         )
         run.say(said)
@@ -446,6 +462,9 @@ class _Fold:
             run.steps.add("note", f"The provider failed: {words or 'no reason given'}")
             run.ended = True
             return done
+        asked_by = text_of(record.get("requestSessionId"))
+        if asked_by and asked_by != text_of(record.get("sessionId")):
+            run.copied, self._origin = True, asked_by
         self._absorb(run)
         run.interrupted = False
         run.aborted = bool(record.get("isAbortedMidStream"))
@@ -667,7 +686,20 @@ class _Fold:
             run.settle()
         for queued in self._queue:
             queued.run = None
-        return [self._build(run, next_began=True) for run in runs]
+        return [self._build(run, next_began=True) for run in runs if self._is_own(run)]
+
+    def _is_own(self, run: _Run) -> bool:
+        """Whether a turn is this file's to tell; a copy is while the original is there no more.
+
+        It then goes by the id of its record, which copies have in common.
+        """
+        if not run.copied:
+            return True
+        original = Path(self._anchor["transcript"]).with_name(f"{self._origin}.jsonl")
+        if not self._origin or not run.uuid or original.exists():
+            return False
+        run.id = run.uuid
+        return True
 
     def _build(self, run: _Run, *, next_began: bool) -> Turn:
         state, notes = _ending(run, next_began=next_began)
@@ -684,6 +716,24 @@ class _Fold:
             private=run.private and not run.steps.has_words,
             notes=notes,
         )
+
+
+def _begins_another(run: _Run, said: Said, index: int | None) -> bool:
+    """Whether words under the id of a turn begin another one.
+
+    A message that the agent took up while it worked has the turn's id too, and its place.
+    """
+    if said.id != run.id or said.kind not in ("prompt", "command") or not said.has_prompt_id:
+        return False
+    if index is not None and run.index is not None:
+        return index != run.index
+    return (run.ended or run.interrupted) and not run.steps.has_user_text(said.words)
+
+
+def _turn_index(record: Record) -> int | None:
+    place = record.get("turnPosition")
+    index = place.get("turnIndex") if isinstance(place, dict) else None
+    return index if isinstance(index, int) else None
 
 
 def _is_filler(record: Record) -> bool:

@@ -1413,3 +1413,61 @@ def test_no_content_ever_raises(
     "".join(reading.unknown).encode()
     assert len({turn.id for turn in reading.turns}) == len(reading.turns)
     assert 0 <= reading.resume <= t.path.stat().st_size
+
+
+# A fork ---------------------------------------------------------------------------------------
+
+
+def fork_of(t: Transcript, *, places: bool, marks: bool) -> list[dict[str, Any]]:
+    """What --fork-session writes: the turns before, under the id of the first one behind them."""
+
+    def place(turn: int) -> dict[str, Any]:
+        return {"turnPosition": {"promptIndex": 0, "turnIndex": turn}} if places else {}
+
+    mark = {"requestSessionId": "origin"} if marks else {}
+    return [
+        t.user("one", "p9", **place(1)),
+        t.answer("1", **mark),
+        t.system("stop_hook_summary"),
+        t.user("two", "p9", **place(2)),
+        t.user("[Request interrupted by user]", "p9"),
+        t.user("three", "p9", **place(3)),
+        t.call("c3", command="ls"),
+        t.result("c3", "out", promptId="p9"),
+        t.answer("3", **mark),
+        t.user("four", "p9", **place(4)),
+        t.call("c4", command="pwd"),
+        t.result("c4", "out", promptId="p9"),
+        t.user("and this too", "p9", **place(4)),
+        t.answer("4"),
+        t.system("stop_hook_summary"),
+    ]
+
+
+@pytest.mark.parametrize(("places", "marks"), [(True, True), (True, False), (False, True)])
+def test_a_fork_tells_its_own_turns_alone(
+    transcript: Transcript, *, places: bool, marks: bool
+) -> None:
+    records = [*fork_of(transcript, places=places, marks=marks), transcript.user("five", "p10")]
+    path = transcript.write(*records)
+    path.with_name("origin.jsonl").touch()
+    turns = transcript.read().turns
+    assert [turn.id for turn in turns] == ["p9", "p10"]
+    assert [said(turn) for turn in turns] == [["four", "and this too"], ["five"]]
+    assert "ls" not in [item.text for item in turns[0].items]
+
+
+def test_a_copy_that_is_the_last_of_a_fork_yet_is_none_of_it(transcript: Transcript) -> None:
+    path = transcript.write(*fork_of(transcript, places=True, marks=True)[:9])
+    path.with_name("origin.jsonl").touch()
+    assert transcript.read().turns == ()
+
+
+def test_a_fork_whose_origin_is_gone_tells_the_turns_before_by_their_records(
+    transcript: Transcript,
+) -> None:
+    transcript.write(*fork_of(transcript, places=True, marks=True))
+    turns = transcript.read().turns
+    assert [said(turn)[0] for turn in turns] == ["one", "two", "three", "four"]
+    assert len({turn.id for turn in turns}) == 4
+    assert turns[-1].id == "p9"
