@@ -341,6 +341,17 @@ def _absolute(uri: str) -> str:
     return os.path.abspath(os.path.expanduser(uri)) if uri and "://" not in uri else uri
 
 
+def instances(base: Home) -> list[Home]:
+    """The homes of instances with settings of their own, under a user's."""
+    folder = os.path.join(base.root, INSTANCES)
+    try:
+        names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+    homes = [Home(os.path.join(folder, name)) for name in names]
+    return [home for home in homes if os.path.exists(home.state_db)]
+
+
 def _instance(base: Home, chosen: Mapping[str, str]) -> Home:
     """The home of instances with these settings: the user's with these in their place."""
     from memsearch.config.editing import set_key

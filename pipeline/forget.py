@@ -510,11 +510,15 @@ def _drop_rows(
         tx.add_task("chunk", event.stream)
 
 
-def _renew_index(engine: Engine, collection: str) -> None:
-    """Milvus Lite keeps deleted rows in its files: the collection is made anew, from the cache."""
+def _renew_index(engine: Engine, collection: str) -> bool:
+    """Milvus Lite keeps deleted rows in its files: the collection is made anew, from the cache.
+
+    Returns:
+        Whether it was: a server's is not.
+    """
     uri = index_uri(engine.settings().milvus, engine.home, engine.environ)
     if "://" in uri or uri.startswith("unix:") or not engine.has_index():
-        return
+        return False
     engine.store().drop(collection)
     requeue(
         engine,
@@ -523,6 +527,36 @@ def _renew_index(engine: Engine, collection: str) -> None:
         ),
         "forget",
     )
+    return True
+
+
+def renew_changed(engine: Engine) -> list[str]:
+    """Bring an index of its own to what the Markdown is now, so that it keeps no old text.
+
+    For the homes of the Python API's instances, whose journals were cut by the user's.
+
+    Returns:
+        The collections that held text which is no more.
+    """
+    changed = [
+        row
+        for row in engine.log.rows("SELECT * FROM documents WHERE state <> 'removed'")
+        if _as_indexed(row["path"]) != (row["indexed_mtime_ns"], row["indexed_size"])
+    ]
+    collections = sorted({row["collection"] for row in changed})
+    renewed = [collection for collection in collections if _renew_index(engine, collection)]
+    # A server deletes rows for good by itself.
+    rest = [row for row in changed if row["state"] == "done" and row["collection"] not in renewed]
+    requeue(engine, rest, "forget")
+    return collections
+
+
+def _as_indexed(path: str) -> tuple[int, int] | None:
+    try:
+        state = os.stat(path)
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size
 
 
 def _same(entry: Place, places: Iterable[Place]) -> bool:

@@ -25,7 +25,7 @@ from memsearch.workers.walking import drop_excluded, walk_for
 if TYPE_CHECKING:
     from memsearch.pipeline.engine import Engine
 
-OPERATIONS = ("index", "reset", "forget", "compact")
+OPERATIONS = ("index", "reset", "forget", "renew", "compact")
 
 
 def handle(operation: str, request: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
@@ -43,13 +43,19 @@ def handle(operation: str, request: Mapping[str, Any], engine: Engine) -> dict[s
         ``index``: ``seen``, ``queued``, the ``collection`` whose documents to wait for, and
         where there are none, the ``outcome`` (``workers.waiting.outcome``).
         ``reset``: the ``collection`` and how many ``documents`` left it.
-        ``forget``: the plan's facts. ``compact``: as ``compacting.Compactions.answer``.
+        ``forget``: the plan's facts. ``renew`` (after a ``forget`` in another home): in
+        ``queued``, how many collections were made anew.
+        ``compact``: as ``compacting.Compactions.answer``.
     """
     project = _project(engine, request)
     if operation == "compact":
         return _compact(engine, project, request)
     if operation == "forget":
         return _forget(engine, project, request)
+    if operation == "renew":
+        found = forget.renew_changed(engine)
+        collection = found[-1] if found else project.collection
+        return {"collection": collection, "queued": len(found), "unreadable": []}
     if operation == "index":
         return _index(engine, project, request)
     return _reset(engine, project)

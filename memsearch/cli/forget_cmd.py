@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memsearch.cli import index_cmds, output
 from memsearch.cli.home import current_home
 from memsearch.config.errors import ErrorClass, MemsearchError
+
+if TYPE_CHECKING:
+    from memsearch.config.paths import Home
 
 #: Entries that are shown at the most before the question.
 MAX_SHOWN = 40
@@ -73,6 +77,7 @@ def forget(
             "all_projects": all_projects,
         }
         plan: dict[str, Any] = {}
+        left: list[str] = []
         if dry_run or not yes:
             plan = index_cmds.run(home, "forget", request | {"dry_run": True}, wait=False)
         if not dry_run:
@@ -82,6 +87,7 @@ def forget(
                     return
                 _ask()
             plan = index_cmds.run(home, "forget", request, wait=True)
+            left = _forget_in_instances(home, request)
     if as_json:
         output.put_json(plan)
     elif dry_run:
@@ -93,6 +99,30 @@ def forget(
         )
         for place in plan["mentions"]:
             output.note(f"still said in {place}, which is yours to change")
+    for failure in left:
+        output.note(f"still in an index of the Python API: {failure}; forget once more")
+    if left:
+        raise SystemExit(output.DEGRADED)
+
+
+def _forget_in_instances(home: Home, request: dict[str, Any]) -> list[str]:
+    """Renew the indexes that instances of the Python API keep of the same Markdown.
+
+    Returns:
+        What could not be done, in words. The next call tries it again.
+    """
+    from memsearch.api import instances
+    from memsearch.workers.asking import ask
+
+    failed = []
+    for instance in instances(home):
+        environ = {name: text for name, text in os.environ.items() if "__" not in name}
+        environ["MEMSEARCH_HOME"] = instance.root
+        try:
+            ask(instance, environ, "renew", request, wait=True)
+        except MemsearchError as error:
+            failed.append(f"{instance.root}: {error}")
+    return failed
 
 
 def _forget_put_aside(*, dry_run: bool, yes: bool, as_json: bool) -> None:

@@ -179,6 +179,33 @@ def test_settings_of_its_own_leave_the_users_index_alone(place: Path) -> None:
     assert (place / "here.db").is_dir()
 
 
+def test_forgetting_reaches_an_index_of_its_own(place: Path) -> None:
+    own = MemSearch(collection="team_notes")
+    assert asyncio.run(own.index()) == 3
+    store = Path(os.environ["MEMSEARCH_HOME"], "instances")
+    assert holds(store, "gearbox") is False
+    assert holds(store, "turbine") is True
+    forgotten = cli("forget", "--text", "turbine", "--yes", "--json")
+    assert len(forgotten["entries"]) == 1
+    assert holds(store, "turbine") is False
+    found = asyncio.run(own.answer("turbine"))
+    assert "turbine" not in json.dumps(found["results"])
+    assert len(found["results"]) == 2
+
+
+def holds(folder: Path, word: str) -> bool:
+    """Whether a file of the folder holds a word, as it stands or in a Parquet file."""
+    import pyarrow.parquet as parquet  # type: ignore[import-untyped]
+
+    for path in folder.rglob("*"):
+        if path.suffix == ".parquet":
+            if word in str(parquet.read_table(path).to_pydict()):
+                return True
+        elif path.is_file() and word.encode() in path.read_bytes():
+            return True
+    return False
+
+
 def test_the_programs_own_logging_is_left_alone(place: Path) -> None:
     root = logging.getLogger()
     before = (list(root.handlers), root.level)
