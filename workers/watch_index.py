@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memsearch.config.errors import ErrorClass, MemsearchError
-from memsearch.config.project import source_of
+from memsearch.config.project import path_of, source_of
 from memsearch.workers.asking import Note, ask
 from memsearch.workers.walking import rules_for
 from memsearch.workers.watching import Watcher
@@ -90,6 +90,15 @@ def watch(
         notice=notice,
         rules=lambda root: rules_for(place.project, root, place.settings.indexing),
     )
+
+
+def waiting_of(place: Place, done: Mapping[str, Any]) -> list[str]:
+    """The documents that an index could not take in yet, and that are to be tried again."""
+    return [
+        path_of(place.project, failure.split(": ", 1)[0])
+        for failure in done["failed"]
+        if failure.endswith(_AGAIN)
+    ]
 
 
 def index_changed(place: Place, paths: Sequence[str]) -> dict[str, str]:

@@ -169,6 +169,15 @@ class Watcher:
                 return  # an editor's temporary file, a swap file, anything else
             self._wake.notify_all()
 
+    def again(self, paths: Iterable[str] | None = None) -> None:
+        """Hand some documents over once more, a while from now; None: all that are there."""
+        with self._wake:
+            now = time.monotonic()
+            real = self._seen if paths is None else [os.path.realpath(path) for path in paths]
+            for path in real:
+                self._due.setdefault(path, _Due(now, now + RETRY_SECONDS, 1))
+            self._wake.notify_all()
+
     # -- what the system tells ---------------------------------------------------------------
 
     def _observe(self) -> Any:

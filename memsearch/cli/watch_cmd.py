@@ -88,8 +88,10 @@ def _run(place: Place, paths: list[str], debounce: float, told: _Told, ending: _
                 place.home, "index", dict(place.request) | {"paths": paths}, wait=True
             )
             told.first(done)
+            watcher.again(watch_index.waiting_of(place, done))
         except MemsearchError as error:
-            told.notice(f"not indexed: {error}")  # what changes is tried all the same
+            told.notice(f"not indexed: {error}")
+            watcher.again()
         ending.wait()
     finally:
         if not watcher.stop(timeout=STOP_SECONDS):
