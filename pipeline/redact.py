@@ -97,10 +97,14 @@ _MARK = re.compile(r"\[redacted:[a-z0-9-]{1,40}\]")
 
 
 def _from_mark(span: _Span, marks: Sequence[tuple[int, int]]) -> bool:
-    """Whether what found a secret was the word in a mark: "[redacted:password] = x"."""
+    """Whether what was found is the word in a mark, or what it seems to be the name of."""
     name = span.name if span.name >= 0 else span.start
-    before = bisect.bisect_left(marks, (name, 0)) - 1
-    return before >= 0 and name < marks[before][1]
+    return any(_inside(marks, at) for at in {name, span.start})
+
+
+def _inside(marks: Sequence[tuple[int, int]], at: int) -> bool:
+    before = bisect.bisect_left(marks, (at, 0)) - 1
+    return before >= 0 and at < marks[before][1]
 
 
 def redact_text(text: str, settings: RedactSettings) -> str:
@@ -177,13 +181,68 @@ def _find(text: str, own: OwnRules | None) -> Iterator[_Span]:
         for match in rule.pattern.finditer(lower if rule.lowered else text):
             if rule.glue is not None and not rules.at_edge(text, match.start(), rule.glue):
                 continue
+            if rule.behind is not None and not _stands_behind(rule.behind, text, match.start()):
+                continue
             start, end = match.span(group)
             if rule.accept is None or rule.accept(text[start:end]):
                 yield _Span(start, end, rule.kind, rank, match.start())
+    yield from _torn_tokens(text)
     yield from _named(text, lower, rank + 1)
     yield from _high_entropy(text, rank + 3)
     if own is not None:
         yield from _own(text, own, rank + 4)
+
+
+def _stands_behind(pattern: re.Pattern[str], text: str, at: int) -> bool:
+    return pattern.search(text, max(0, at - rules.BEHIND_CHARS), at) is not None
+
+
+#: Characters on each side of a joint in which the two halves of a token lie.
+JOINT_CHARS = 300
+
+
+def _torn_tokens(text: str) -> Iterator[_Span]:
+    """Tokens that go on in the next line of a command, or in the next string of a program."""
+    joints = [match.span() for match in rules.JOINT.finditer(text)]
+    at = 0
+    while at < len(joints):
+        # Joints near each other are looked at together.
+        last = at
+        while last + 1 < len(joints) and joints[last + 1][0] - joints[last][1] < JOINT_CHARS:
+            last += 1
+        yield from _across(text, joints[at : last + 1])
+        at = last + 1
+
+
+def _across(text: str, joints: Sequence[tuple[int, int]]) -> Iterator[_Span]:
+    """Tokens that lie across some of these joints, in the places that they have in ``text``."""
+    start = max(0, joints[0][0] - JOINT_CHARS)
+    pieces: list[tuple[int, int, int]] = []  # where it begins joined, and from where to where
+    joined: list[str] = []
+    length = 0
+    for since, end in zip(
+        [start, *(stop for _, stop in joints)],
+        [*(begin for begin, _ in joints), min(len(text), joints[-1][1] + JOINT_CHARS)],
+        strict=True,
+    ):
+        pieces.append((length, since, end))
+        joined.append(text[since:end])
+        length += end - since
+    whole = "".join(joined)
+    lower = _lower(whole)
+
+    def place(index: int) -> int:
+        piece = bisect.bisect_right(pieces, (index, len(text), 0)) - 1
+        return pieces[piece][1] + index - pieces[piece][0]
+
+    for rank, rule in enumerate(rules.TOKENS):
+        if any(needle in lower for needle in rule.needles):
+            for match in rule.pattern.finditer(whole):
+                first, end = place(match.start()), place(match.end() - 1) + 1
+                crosses = any(first < joint[0] and joint[1] < end for joint in joints)
+                edge = rule.glue is None or rules.at_edge(whole, match.start(), rule.glue)
+                if crosses and edge and (rule.accept is None or rule.accept(match[0])):
+                    yield _Span(first, end, rule.kind, rank + 1)
 
 
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
@@ -234,13 +293,17 @@ def _assignment(text: str, at: int, rank: int) -> _Span | None:
     match = rules.ASSIGNMENT.match(text, at)
     if match is None:
         return None
+    unsure = False
     word, op = match["word"].lower(), match["op"].strip().rstrip(":").rstrip()
     before = rules.name_before(text, at).lower()
     blank = match["op"].isspace()
     if word == "pw" and before and before[-1].isalpha():
         return None
     if word == "pass" and not (match["word"].isupper() or before.endswith(("_", "-", "."))):
-        return None  # "3 tests pass: ..."
+        # "3 tests pass: ..." as against a key of JSON, or a line of YAML.
+        if text[at - 1 : at] not in ("'", '"') and not _begins_line(text, at):
+            return None
+        unsure = True
     if before.endswith("ask"):
         return None  # GIT_ASKPASS names a program
     if word == "key" and not before.rstrip("_-.").endswith(rules.SECRET_KEYS):
@@ -256,7 +319,11 @@ def _assignment(text: str, at: int, rank: int) -> _Span | None:
     end = start + len(value)
     after = text[end : end + 1] or " "
     if blank and not before.startswith("--") and not _set_by_command(before + word, value):
-        return None  # a blank binds a value to a command's option only
+        said = match["password"] is not None and group == "bare" and _is_plainly_random(value)
+        if not said and not (_is_set(text, at) and values.looks_random(value)):
+            return None  # a blank binds a value to a command's option only
+    if unsure and not values.looks_random(value):
+        return None
     if prose and not values.looks_random(value):
         return None  # "the token is expired", "the password is wrong"
     quoted = group != "bare"
@@ -281,6 +348,29 @@ def _set_by_command(name: str, value: str) -> bool:
         and any(char.isdigit() for char in value)
         and any(char.isupper() for char in value)
         and any(char.islower() for char in value)
+    )
+
+
+def _is_set(text: str, at: int) -> bool:
+    """Whether "set " stands before a name."""
+    return text[max(0, at - 4) : at].lower() == "set "
+
+
+def _begins_line(text: str, at: int) -> bool:
+    """Whether nothing but blanks and marks of a list stand before ``at`` in its line."""
+    before = text[max(0, at - 40) : at].rpartition("\n")
+    return bool(before[1] or at <= 40) and not before[2].strip(" \t-{,")
+
+
+def _is_plainly_random(value: str) -> bool:
+    """A value that is a password in prose too: letters, digits and a sign of no word."""
+    return (
+        len(value) >= 8
+        and any(char.isdigit() for char in value)
+        and any(char.isalpha() for char in value)
+        # A number behind "#" is an issue's.
+        and any(char in "!@$%^&*?~+" for char in value[:-1])
+        and not values.is_code(value)
     )
 
 

@@ -20,6 +20,10 @@ from memsearch.pipeline.secrets_values import (
     looks_random,
 )
 
+#: Characters before a match that ``Rule.behind`` may look at.
+BEHIND_CHARS = 80
+#: A value of so many characters is no name in code, though it may look like one.
+LONGEST_CODE = 40
 #: Longest secret of one line, in characters. What is longer is a blob.
 MAX_SECRET_CHARS = 500
 
@@ -36,6 +40,7 @@ class Rule:
         glue: Characters that may not stand before a match, beside letters and digits
             (see ``at_edge``); None: it may begin anywhere.
         lowered: The pattern is in lower case and run on the lower-cased text.
+        behind: What must stand before a match, in the ``BEHIND_CHARS`` before it.
 
     A pattern begins with fixed text where it can: that is what makes the search fast.
     """
@@ -46,6 +51,7 @@ class Rule:
     accept: Callable[[str], bool] | None = None
     glue: str | None = ""
     lowered: bool = False
+    behind: re.Pattern[str] | None = None
 
 
 # A line break or quote that JSON or a URL has escaped ends in a letter or digit, and so does
@@ -78,7 +84,9 @@ def _not_placeholder(value: str) -> bool:
 
 def _credential(value: str) -> bool:
     """A value behind ``Authorization:`` or ``Bearer``, as against prose or code about it."""
-    if is_placeholder(value) or is_code(value) or value.lower() in PROSE_WORDS:
+    if is_placeholder(value) or value.lower() in PROSE_WORDS:
+        return False
+    if len(value) < LONGEST_CODE and is_code(value):
         return False
     return looks_random(value)
 
@@ -86,6 +94,18 @@ def _credential(value: str) -> bool:
 def _url_password(value: str) -> bool:
     # "redis://host:6379/0?x=@y" is a port and a path.
     return not is_placeholder(value) and not re.match(r"\d{2,5}[/?]", value)
+
+
+def _named_value(value: str) -> bool:
+    """A value in the place beside a name: a constant, or what a program calls something."""
+    return is_password(value, quoted=True) and looks_random(value) and not is_code(value)
+
+
+def _user_of_url(value: str) -> bool:
+    """A token in the place of a user's name, as git takes it."""
+    mixed = value != value.lower() and value != value.upper()
+    digits = sum(char.isdigit() for char in value)
+    return digits >= (2 if mixed else 4) and not is_placeholder(value)
 
 
 def _login(value: str) -> bool:
@@ -134,7 +154,10 @@ TOKENS: tuple[Rule, ...] = (
     Rule(
         "slack-token",
         ("xox", "xapp-"),
-        re.compile(r"(?:xox[abceoprs]|xapp|xoxe\.xox[bp])-[A-Za-z0-9-]{10,300}"),
+        re.compile(
+            r"(?:xox[abceoprs]|xapp|xoxe\.xox[bp])-[A-Za-z0-9-]{10,300}"
+            r"|xoxd-[A-Za-z0-9%+/=-]{10,400}"
+        ),
     ),
     Rule(
         "webhook",
@@ -144,6 +167,7 @@ TOKENS: tuple[Rule, ...] = (
             r"|discord(?:app)?\.com/api/webhooks/|\.webhook\.office\.com/webhookb2/"
             r"|hooks\.zapier\.com/hooks/catch/)(?P<secret>[\w@/.-]{16,300})"
         ),
+        glue=None,
     ),
     Rule(
         "stripe-key",
@@ -173,7 +197,8 @@ TOKENS: tuple[Rule, ...] = (
     Rule(
         "telegram-token",
         (":aa",),
-        re.compile(r"\d{8,10}:AA[A-Za-z0-9_-]{32,34}(?![A-Za-z0-9_-])"),
+        # An address of its API has "bot" before it.
+        re.compile(r"(?:bot)?(?P<secret>\d{8,10}:AA[A-Za-z0-9_-]{32,34})(?![A-Za-z0-9_-])"),
     ),
     Rule(
         "discord-token",
@@ -254,7 +279,47 @@ TOKENS: tuple[Rule, ...] = (
     _token("tencent-key", "akid", r"AKID[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
     _token("alibaba-key", "ltai", r"LTAI[A-Za-z0-9]{12,24}(?![A-Za-z0-9])"),
     _token("age-key", "age-secret-key-1", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
-    _token("onepassword-token", "ops_ey", r"ops_ey[A-Za-z0-9_=-]{60,500}"),
+    _token("onepassword-token", "ops_ey", r"ops_ey[A-Za-z0-9_=-]{60,4000}"),
+    _token("mws-token", "amzn.mws.", r"amzn\.mws\.[0-9a-f-]{36}"),
+    Rule(
+        "aws-session-token",
+        ("iqojb3jpz2lu", "wogzxivyxdz", "qogzxivyxdz"),
+        re.compile(r"(?:IQoJb3JpZ2lu|F[wQ]oGZXIvYXdz)[A-Za-z0-9+/=%]{50,4000}"),
+    ),
+    Rule(
+        "azure-token",
+        ("jqqj9",),
+        re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{40,90}JQQJ9[A-Za-z0-9]{20,60}"),
+    ),
+    Rule(
+        # A private key in base64 as a whole, as kubeconfigs and CI variables hold it.
+        "private-key",
+        ("ls0tls1crudjtib",),
+        re.compile(
+            r"LS0tLS1CRUdJTiB(?:SU0Eg|QUklW|PUEVO|FQyBQ|FTkNS|EU0Eg|QR1AgUFJJ)"
+            r"[A-Za-z0-9+/]{20,20000}={0,2}"
+            r"(?:(?:\\n|\r?\n[ \t]{0,20})[A-Za-z0-9+/]{56,80}(?![A-Za-z0-9+/])){0,400}"
+            r"(?:(?:\\n|\r?\n[ \t]{0,20})[A-Za-z0-9+/]{1,80}={0,2}(?![A-Za-z0-9+/ ]))?"
+        ),
+        glue="+/",
+    ),
+    _token("vercel-token", "vercel_blob_rw_", r"vercel_blob_rw_[A-Za-z0-9_]{20,100}"),
+    _token("resend-key", "re_", r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,40}(?![A-Za-z0-9_])"),
+    Rule(
+        "brevo-key",
+        ("xkeysib-", "xsmtpsib-"),
+        re.compile(r"x(?:key|smtp)sib-[0-9a-f]{64}-[A-Za-z0-9]{12,24}"),
+    ),
+    _token("render-key", "rnd_", r"rnd_[A-Za-z0-9]{24,40}(?![A-Za-z0-9_])"),
+    _token("dropbox-token", "sl.", r"sl\.(?:u\.)?[A-Za-z0-9_-]{100,1500}"),
+    _token("facebook-token", "eaa", r"EAA[A-Za-z0-9]{100,400}(?![A-Za-z0-9+/=])"),
+    _token("twitter-token", "%3d", r"A{20,24}[A-Za-z0-9]{20,90}%3D[A-Za-z0-9]{30,80}"),
+    _token("mongodb-token", "mdb_sa_sk_", r"mdb_sa_sk_[A-Za-z0-9_-]{30,80}"),
+    _token("pinecone-key", "pcsk_", r"pcsk_[A-Za-z0-9]{4,10}_[A-Za-z0-9]{40,80}"),
+    _token("langsmith-key", "lsv2_", r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"),
+    _token("e2b-key", "e2b_", r"e2b_[0-9a-f]{40}"),
+    _token("elastic-token", "essu_", r"essu_[A-Za-z0-9+/]{40,120}={0,2}"),
+    _token("fcm-key", ":apa91b", r"AAAA[A-Za-z0-9_-]{7}:APA91b[A-Za-z0-9_-]{60,200}"),
     Rule(
         "jwt",
         ("eyj",),
@@ -276,6 +341,14 @@ CONTEXTS: tuple[Rule, ...] = (
         glue=None,
     ),
     Rule(
+        # Git takes a token for the user's name, alone or with a word for the password.
+        "url-password",
+        ("://",),
+        re.compile(r"://(?P<secret>[A-Za-z0-9_-]{20,200})(?::x-oauth-basic)?@(?=[\w\[.-])"),
+        _user_of_url,
+        glue=None,
+    ),
+    Rule(
         # Drivers take a password with a slash in it, so people write one.
         "url-password",
         ("sql", "postgres", "mongo", "redis", "amqp", "maria", "clickhouse"),
@@ -293,7 +366,7 @@ CONTEXTS: tuple[Rule, ...] = (
         re.compile(
             r"authorization\\?[\"']?\]?\s{0,4}(?:[:=]|,(?=\s{0,4}[fbr]?[\"'`]\w{3,10} ))\s{0,4}"
             r"(?:[fbr]?\\?[\"'`])?"
-            r"(?:(?:bearer|basic|token|api-?key|key|digest|negotiate|ntlm|oauth)\s{1,4})?"
+            r"(?:(?:bearer|basic|token|api-?key|key|digest|negotiate|ntlm|oauth|ssws|splunk)\s{1,4})?"
             r"(?P<secret>[^\s\"'`,;\\]{6,4000})"
         ),
         _credential,
@@ -372,6 +445,141 @@ CONTEXTS: tuple[Rule, ...] = (
         glue="_-",
     ),
     Rule(
+        # Programs that take a password behind an option of one letter.
+        "password",
+        (
+            *("sqlcmd", "zip", "ldap", "7z", "useradd", "usermod", "mongo", "htpasswd", "openssl"),
+            *("lftp", "smbclient", "net use", "codecov", "wandb", "ngrok", "-pass"),
+        ),
+        re.compile(
+            r"\b(?:(?:sqlcmd|(?:un)?zip)\b[^\r\n|;]{0,200}?[ \t]-P[ \t]{0,4}"
+            r"|ldap(?:search|add|modify|delete|whoami|passwd)\b[^\r\n|;]{0,200}?[ \t]-w[ \t]{1,4}"
+            r"|7za?\b[^\r\n|;]{0,200}?[ \t]-p"
+            r"|user(?:add|mod)\b[^\r\n|;]{0,200}?[ \t]-p[ \t]{1,4}"
+            r"|mongo(?:sh|dump|restore|export|import)?\b[^\r\n|;]{0,200}?[ \t]-p[ \t]{1,4}"
+            r"|htpasswd[ \t]{1,4}-\w{0,6}b\w{0,6}[ \t]{1,4}\S{1,200}[ \t]{1,4}\S{1,100}[ \t]{1,4}"
+            r"|openssl\b[^\r\n|;]{0,200}?[ \t](?:-k[ \t]{1,4}|-pass(?:in|out)?[ \t]{1,4}pass:)"
+            r"|lftp\b[^\r\n|;]{0,200}?[ \t]-u[ \t]{1,4}[^\s,]{1,100},"
+            r"|smbclient\b[^\r\n|;]{0,200}?[ \t](?:-U|--user)[ =]{1,2}[^\s%]{1,100}%"
+            r"|net use\b[^\r\n]{0,200}?[ \t]/user:\S{1,100}[ \t]{1,4}"
+            r"|codecov(?:cli)?\b[^\r\n|;]{0,200}?[ \t]-t[ \t]{1,4}"
+            r"|wandb[ \t]{1,4}login[ \t]{1,4}(?:--relogin[ \t]{1,4})?"
+            r"|ngrok\b[^\r\n|;]{0,80}?authtoken[ \t]{1,4})"
+            r"(?!-)[\"']?(?P<secret>[^\s\"'\\|;]{4,200})"
+        ),
+        _login,
+        glue="_-",
+    ),
+    Rule(
+        # A password on standard input: echo x | sudo -S.
+        "password",
+        ("sudo", "stdin", "chpasswd"),
+        re.compile(
+            r"(?:echo|printf)[ \t]{1,4}(?:-n[ \t]{1,4})?[\"']?(?:[\w.-]{1,60}:)?"
+            r"(?P<secret>[^\s\"'|\\]{4,200})[\"']?[ \t]{0,4}\|[ \t]{0,4}"
+            r"(?:sudo[ \t][^\r\n|;]{0,60}?-\w{0,4}S\b|(?:sudo[ \t]{1,4})?chpasswd\b"
+            r"|[^\r\n|;]{0,200}?--(?:password-)?stdin\b)"
+        ),
+        _login,
+        glue="_-",
+    ),
+    Rule(
+        "password",
+        ("<<<",),
+        re.compile(
+            r"sudo[ \t][^\r\n|;<]{0,60}?-\w{0,4}S\b[^\r\n|;<]{0,80}<<<[ \t]{0,4}[\"']?"
+            r"(?P<secret>[^\s\"'|\\]{4,200})"
+        ),
+        _login,
+        glue="_-",
+    ),
+    Rule(
+        # The name and the value as two values: name: DB_PASSWORD, value: x.
+        "password",
+        ("value",),
+        re.compile(
+            r"(?:password|passwd|passphrase|secret|token|api[_.-]?key|access[_.-]?key|private[_.-]?key)"
+            r"\\?[\"']?\s{0,4},?\s{0,40}\\?[\"']?value\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?"
+            r"(?P<secret>[^\s\"'\\,}<]{4,400})"
+        ),
+        _named_value,
+        glue=None,
+        lowered=True,
+    ),
+    Rule(
+        # The two as arguments: setProperty("db.password", "x").
+        "password",
+        ("password", "passwd", "secret", "token", "api"),
+        re.compile(
+            r"(?:password|passwd|passphrase|secret|token|api[_.-]?key|access[_.-]?key)"
+            r"[\"']\s{0,4},\s{0,4}[\"'](?P<secret>[^\s\"'\\]{6,400})[\"']"
+        ),
+        _named_value,
+        glue=None,
+        lowered=True,
+        behind=re.compile(r"\(\s{0,4}[\"'][\w.-]{0,60}\Z"),
+    ),
+    Rule(
+        # A value of YAML on a line of its own.
+        "password",
+        ("password", "passwd", "secret", "token", "key"),
+        re.compile(
+            r"(?:password|passwd|passphrase|secret|token|api[_-]?key)[\"']?:[ \t]{0,4}[>|][+-]?"
+            r"[ \t]{0,4}\r?\n[ \t]{1,40}(?P<secret>[^\s\"']{4,500})[ \t]{0,4}(?=[\r\n]|\Z)"
+        ),
+        lambda value: is_password(value, quoted=True) and not is_code(value),
+        glue=None,
+        lowered=True,
+    ),
+    Rule(
+        # Other languages than English and Chinese, which the rules for names know.
+        "password",
+        (
+            *("passwort", "kennwort", "contraseña", "mot de passe", "senha", "wachtwoord"),
+            *("пароль", "パスワード", "비밀번호"),
+        ),
+        re.compile(
+            r"(?:passwort|kennwort|contraseña|mot de passe|senha|wachtwoord|пароль|パスワード"
+            r"|비밀번호)\\?[\"']?[ \t]{0,4}(?:[:：=]|は)[ \t]{0,4}\\?[\"'`「]?"
+            r"(?P<secret>[!#-&(-+\--_a-~]{4,200})"
+        ),
+        lambda value: is_password(value, quoted=False) and not value.isalpha(),
+        glue=None,
+        lowered=True,
+    ),
+    Rule(
+        # What joins a node to a cluster of Kubernetes.
+        "kubernetes-token",
+        ("token",),
+        re.compile(
+            r"token\\?[\"']?[ \t:=]{1,4}\\?[\"']?(?P<secret>[a-z0-9]{6}\.[a-z0-9]{16})(?![\w.])"
+        ),
+        lambda value: any(char.isdigit() for char in value),
+        glue=None,
+        lowered=True,
+    ),
+    Rule(
+        # The key of a wallet, in prose too.
+        "secret",
+        ("private",),
+        re.compile(
+            r"private[ _-]?key\\?[\"']?[ \t]{0,4}(?:is|was|[:=])?[ \t]{0,4}\\?[\"'`]?"
+            r"(?P<secret>(?:0x)?[0-9a-f]{64})(?![0-9a-z])"
+        ),
+        glue=None,
+        lowered=True,
+    ),
+    Rule(
+        # Kaggle's login.
+        "kaggle-key",
+        ("username",),
+        re.compile(
+            r"username\\?\"\s{0,4}:\s{0,4}\\?\"[^\"\\]{1,60}\\?\"\s{0,4},\s{0,40}"
+            r"\\?\"key\\?\"\s{0,4}:\s{0,4}\\?\"(?P<secret>[0-9a-f]{32})(?![0-9a-f])"
+        ),
+        glue=None,
+    ),
+    Rule(
         "password",
         ("auth=(", "auth = (", '"auth"'),
         re.compile(
@@ -410,7 +618,7 @@ CONTEXTS: tuple[Rule, ...] = (
     Rule(
         # A line of ~/.pgpass.
         "password",
-        (":543", ":*:"),
+        (":543", ":643", ":*:"),
         re.compile(
             r"(?<![^\s\"'])[\w.*-]{1,100}:(?:\d{4,5}|\*):[\w.*-]{1,60}:[\w.*-]{1,60}:"
             r"(?P<secret>[^\s:\"'\\]{3,200})(?![^\s\"'])"
@@ -423,7 +631,7 @@ CONTEXTS: tuple[Rule, ...] = (
         "mnemonic",
         ("mnemonic", "phrase", "seed"),
         re.compile(
-            r"(?:mnemonic|phrase|seed)\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?"
+            r"(?:mnemonic|phrase|seed)\\?[\"']?\s{0,4}(?:[:=]|\b(?:is|was)\b:?)\s{0,4}\\?[\"']?"
             r"(?P<secret>(?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])"
         ),
         lambda value: len(value.split()) in (12, 15, 18, 21, 24),
@@ -448,7 +656,19 @@ STEMS = ("pass", "pwd", "pw", "secret", "token", "credential", "_auth", "key")
 
 #: What stands before ``key`` when it is a secret one; other keys are keys of a dictionary.
 SECRET_KEYS = (
-    *("access", "account", "admin", "api", "app", "auth", "bot", "client", "consumer", "deploy"),
+    *(
+        "access",
+        "account",
+        "admin",
+        "api",
+        "app",
+        "application",
+        "auth",
+        "bot",
+        "client",
+        "consumer",
+        "deploy",
+    ),
     *("encryption", "jwt", "license", "master", "private", "secret", "server", "service"),
     *("session", "shared", "signing", "storage", "subscription", "tls", "webhook", "write"),
 )
@@ -461,8 +681,10 @@ ASSIGNMENT = re.compile(
     r"|secret(?:[_.-]?(?:access[_.-]?)?key)?|token|credentials?|_auth|key)"
     r"(?:[_-]?(?:base|value|string|data|prod|production|dev|test|staging|live|plain|\d{1,3})){0,2}"
     r"\\?[\"'`]?\]?"
-    r"(?P<op>[ \t]{0,8}(?:===?|=>|:=|[=:])[ \t]{0,8}|[ \t]{1,4}(?:is|was)[ \t]{1,4}:?[ \t]{0,4}"
-    r"|[ \t]{1,4})"
+    r"(?P<op>[ \t]{0,8}(?:===?|=>|:=|[=:]|%3d)[ \t]{0,8}"
+    r"|[ \t]{1,4}(?:is|was)(?:[ \t]{0,4}:)?[ \t]{1,4}|[ \t]{1,4})"
+    # A command that goes on in the next line.
+    r"(?:\\\r?\n[ \t]{0,40})?"
     r"(?:[fbru]?(?:"
     rf"\"(?P<dq>(?:[^\"\\\r\n]|\\.){{1,{MAX_SECRET_CHARS}}})\""
     rf"|'(?P<sq>(?:[^'\\\r\n]|\\.){{1,{MAX_SECRET_CHARS}}})'"
@@ -480,13 +702,15 @@ ASSIGNMENT_CJK = re.compile(
 
 #: A whole line ``NAME=value`` of an environment file or a shell.
 ENV_LINE = re.compile(
-    r"^[ \t]{0,40}(?:(?:export|set|ENV|ARG|-e|--env|\$env:)[ \t]{0,4})?"
-    r"(?P<name>[A-Z][A-Z0-9_]{1,80})=(?P<value>[^\s\"'`$<{]\S{3,500})[ \t]*$",
+    # As it stands in a quote, a diff, a list or behind a shell's prompt, too.
+    r"^[ \t]{0,40}(?:[>+|$#*-][ \t]{0,4}){0,3}"
+    r"(?:(?:export|set|ENV|ARG|-e|--env|\$env:)[ \t]{0,4})?"
+    r"(?P<name>[A-Z][A-Z0-9_]{1,80})=(?P<value>[^\s\"'`$<{]\S{3,500})[ \t]*\r?$",
     re.MULTILINE,
 )
 #: Names in such a line that say that the value is secret.
 ENV_SECRET = re.compile(
-    r"PASS(?:WORD|WD|PHRASE|CODE)?\d?$|PWD$|SECRET|TOKEN(?:_\w{1,12})?$|API_?KEY|ACCESS_?KEY"
+    r"(?:^|_)PAT$|ERLANG_COOKIE$|PASS(?:WORD|WD|PHRASE|CODE)?\d?$|PWD$|SECRET|TOKEN(?:_\w{1,12})?$|API_?KEY|ACCESS_?KEY"
     r"|PRIVATE_?KEY|(?:ENCRYPTION|SIGNING|MASTER|AUTH|APP|ACCOUNT|JWT|LICENSE)_?KEY|CREDENTIALS?$"
 )
 ENV_PASSWORD = re.compile(r"PASS(?:WORD|WD|PHRASE|CODE)?\d?$|PWD$")
@@ -508,3 +732,12 @@ def name_before(text: str, end: int) -> str:
     while start > 0 and end - start < MAX_NAME_CHARS and text[start - 1] in _NAME_CHARS:
         start -= 1
     return text[start:end]
+
+
+#: Where a text goes on behind the end of a line of a shell, or of a string of a program.
+JOINT = re.compile(
+    r"(?<=[A-Za-z0-9_/+=.-])(?:\\\r?\n[ \t]{0,40}"
+    r"|(?P<quote>[\"'])[ \t]{0,4}[+.\\]?[ \t]{0,4}"
+    r"(?:\r?\n[ \t]{0,40}(?:[+.][ \t]{0,4})?)?(?P=quote))"
+    r"(?=[A-Za-z0-9_/+=.-])"
+)

@@ -1,0 +1,40 @@
+"""Credentials of some 150 kinds, each as people write it, and lines that only look like some."""
+
+from __future__ import annotations
+
+import pytest
+from credential_kinds import CREDENTIALS, LOOK_ALIKES
+
+from memsearch.pipeline.redact import redact
+
+#: Characters of a secret in a row that count as a part of it.
+PIECE = 8
+
+
+def pieces_left(secrets: tuple[str, ...], text: str) -> list[str]:
+    return [
+        secret
+        for secret in secrets
+        if any(secret[at : at + PIECE] in text for at in range(max(1, len(secret) - PIECE + 1)))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "secrets"), [each[1:] for each in CREDENTIALS], ids=[each[0] for each in CREDENTIALS]
+)
+def test_no_piece_of_it_is_left(text: str, secrets: tuple[str, ...]) -> None:
+    for around in ("{}", "Here it is:\n{}\nThat was it.", "> {}", "\t{}\r\n"):
+        made = around.replace("{}", text)
+        once = redact(made).text
+        assert pieces_left(secrets, once) == []
+        assert redact(once).text == once
+
+
+@pytest.mark.parametrize("line", LOOK_ALIKES)
+def test_it_is_left_as_it_is(line: str) -> None:
+    assert redact(line).text == line
+
+
+def test_they_are_left_as_they_are_together() -> None:
+    text = "\n".join(LOOK_ALIKES)
+    assert redact(text).text == text
