@@ -124,6 +124,11 @@ class Home:
         return os.path.join(self.root, "run", "worker.lock")
 
     @property
+    def hooks_lock(self) -> str:
+        """The line in which hooks wait for the log; also taken while the log is swapped."""
+        return os.path.join(self.run, "hooks.lock")
+
+    @property
     def store_lock(self) -> str:
         """The file whose OS lock is held while Milvus Lite is open."""
         return os.path.join(self.root, "run", "store.lock")

@@ -294,7 +294,7 @@ def store(home: Home, data: dict[str, object], message: str | None, now: float) 
     record: dict[str, object] = {"id": hook, "at": statedb.utc_now(now)}
     record |= {"data": data, "message": message}
     try:
-        commit(home.state_db, record)
+        commit(home, record)
     except (sqlite3.Error, OSError) as error:
         record["why"] = str(error)
         spool(home, record)
@@ -302,19 +302,21 @@ def store(home: Home, data: dict[str, object], message: str | None, now: float) 
     return "log"
 
 
-def commit(path: str, record: dict[str, object]) -> None:
+def commit(home: Home, record: dict[str, object]) -> None:
     """Write one hook's event, its last message, its projection row and its task.
 
     Args:
-        path: The database.
+        home: Whose log.
         record: ``id`` (32 hex digits), ``at`` (UTC), ``data`` and ``message``, as in the spool.
 
     Raises:
         sqlite3.Error: The database stayed busy, or cannot be written.
     """
     deadline = time.monotonic() + BUSY_BOUND_SECONDS
-    place = stand_in_line(path, deadline)
+    path = home.state_db
+    place = stand_in_line(home, deadline)
     try:
+        before = _inode(path)
         db = sqlite3.connect(path, timeout=0, isolation_level=None)
         _patiently(deadline, lambda: prepare(db, path))
         _patiently(deadline, lambda: db.execute("BEGIN IMMEDIATE"))
@@ -322,17 +324,28 @@ def commit(path: str, record: dict[str, object]) -> None:
             statedb.create_schema(db)
         statedb.insert_hook(db, record)
         _patiently(deadline, lambda: db.execute("COMMIT"))
+        if before and _inode(path) != before:
+            # The caller spools it; taken in twice, by the same id, it is one.
+            raise sqlite3.OperationalError(f"{path} was put aside while it was written")
         # Not closed: the last close of a database checkpoints it, and the process ends anyway.
     finally:
         if place is not None:
             os.close(place)
 
 
+def _inode(path: str) -> int:
+    """The file behind a path, 0 where there is none."""
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
+
+
 class _TimeIsUpError(Exception):
     """Raised by the alarm, out of a system call that waits."""
 
 
-def stand_in_line(path: str, deadline: float) -> int | None:
+def stand_in_line(home: Home, deadline: float) -> int | None:
     """Wait asleep for the hooks that came before, instead of trying the database over and over.
 
     SQLite's lock has no queue. A hundred hooks that all try it every few milliseconds take the
@@ -340,15 +353,14 @@ def stand_in_line(path: str, deadline: float) -> int | None:
     in this line (workers, a hook that was stopped) is met at the database, as before.
 
     Args:
-        path: The database; the line's lock file lies beside it, in ``run/``.
+        home: Whose log.
         deadline: When to go on without a place, in seconds of ``time.monotonic``.
 
     Returns:
         A descriptor to close when the database was written, or None without a place.
     """
-    lock = os.path.join(os.path.dirname(path), "run", "hooks.lock")
     try:
-        place = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        place = os.open(home.hooks_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
         return None  # the database may be writable all the same, and it has its own lock
     try:

@@ -8,13 +8,14 @@ journal already are known by their anchors and not written again.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 
 from memsearch.config import statedb
 from memsearch.config.errors import ErrorClass, MemsearchError
@@ -26,6 +27,8 @@ KEEP = 2
 EVERY_SECONDS = 1800.0
 #: Events at the end of a damaged log that are looked through for hooks.
 SALVAGE_EVENTS = 20_000
+#: Seconds that the hooks' line is waited for, longer than a hook has a place in it.
+LINE_SECONDS = 5.0
 #: Pages that are copied between two looks whether the worker is to end.
 PAGES_A_STEP = 1024
 #: What SQLite says of a file that is broken, as opposed to one that it cannot get at.
@@ -188,16 +191,37 @@ def restore(home: Home) -> tuple[str, str]:
     with closing(sqlite3.connect(sound)) as source, closing(sqlite3.connect(fresh)) as target:
         source.backup(target)
         os.chmod(fresh, 0o600)
-    # At no moment is there no file, which a hook would take for a new home. The WAL goes
-    # first: replayed onto the copy it would damage that too.
-    if not os.path.exists(aside):
-        os.link(home.state_db, aside)
-    for suffix in ("-wal", "-shm"):
-        if os.path.exists(home.state_db + suffix):
-            os.replace(home.state_db + suffix, aside + suffix)
-    os.replace(fresh, home.state_db)
+    with _hooks_held_back(home):
+        # At no moment is there no file, which a hook would take for a new home. The WAL goes
+        # first: replayed onto the copy it would damage that too.
+        if not os.path.exists(aside):
+            os.link(home.state_db, aside)
+        for suffix in ("-wal", "-shm"):
+            if os.path.exists(home.state_db + suffix):
+                os.replace(home.state_db + suffix, aside + suffix)
+        os.replace(fresh, home.state_db)
     sync_folder(home.root)
     return sound, aside
+
+
+@contextmanager
+def _hooks_held_back(home: Home) -> Iterator[None]:
+    """Take the hooks' line, so that none opens the log between two of its files.
+
+    A hook that was stopped in front of it is not waited for: what it commits to the old file
+    it also spools, since it looks whether the file is still the one it opened.
+    """
+    fd = os.open(home.hooks_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + LINE_SECONDS
+        while time.monotonic() < deadline:
+            with suppress(OSError):
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(0.001)
+        yield
+    finally:
+        os.close(fd)
 
 
 def salvage(home: Home, aside: str) -> int:

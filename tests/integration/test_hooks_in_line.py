@@ -13,12 +13,14 @@ import pytest
 from memsearch.config import statedb
 from memsearch.config.paths import Home
 from memsearch.hooks import enqueue
+from memsearch.pipeline import backup
 
 #: Takes the first place, says so, and keeps it until its input ends.
 HOLDER = """
 import sys, time
+from memsearch.config.paths import Home
 from memsearch.hooks import enqueue
-place = enqueue.stand_in_line(sys.argv[1], time.monotonic() + 60)
+place = enqueue.stand_in_line(Home(sys.argv[1]), time.monotonic() + 60)
 print(place is not None, flush=True)
 sys.stdin.read()
 """
@@ -34,7 +36,7 @@ def home(tmp_path):
 @pytest.fixture
 def holder(home):
     with subprocess.Popen(
-        [sys.executable, "-P", "-c", HOLDER, home.state_db],
+        [sys.executable, "-P", "-c", HOLDER, home.root],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -56,7 +58,7 @@ def events(home):
 
 def in_line(home):
     """Whether a process waits for the first place (the kernel lists who is blocked)."""
-    inode = f":{os.stat(os.path.join(home.run, 'hooks.lock')).st_ino} "
+    inode = f":{os.stat(home.hooks_lock).st_ino} "
     with open("/proc/locks", encoding="ascii") as file:
         return any("->" in line and inode in line for line in file)
 
@@ -96,8 +98,8 @@ def test_a_hook_waits_for_the_one_before_it_and_goes_on_at_once(home, holder, mo
 def test_a_hook_that_was_stopped_in_front_holds_nobody_up(home, holder, monkeypatch):
     monkeypatch.setattr(enqueue, "BUSY_BOUND_SECONDS", 0.05)
     os.kill(holder.pid, signal.SIGSTOP)
-    enqueue.commit(home.state_db, record(1))
-    enqueue.commit(home.state_db, record(2))
+    enqueue.commit(home, record(1))
+    enqueue.commit(home, record(2))
     assert events(home) == 2
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
@@ -106,7 +108,7 @@ def test_a_hook_that_was_stopped_in_front_holds_nobody_up(home, holder, monkeypa
 def test_a_killed_hook_leaves_the_line(home, holder):
     holder.kill()
     holder.wait()
-    place = enqueue.stand_in_line(home.state_db, 0.0)
+    place = enqueue.stand_in_line(home, 0.0)
     assert place is not None
     os.close(place)
 
@@ -114,14 +116,46 @@ def test_a_killed_hook_leaves_the_line(home, holder):
 @pytest.mark.parametrize("lock", ["a folder", "no folder"])
 def test_without_a_line_the_database_is_asked_all_the_same(home, lock):
     if lock == "a folder":
-        os.mkdir(os.path.join(home.run, "hooks.lock"))
+        os.mkdir(home.hooks_lock)
     else:
         os.rmdir(home.run)
-    enqueue.commit(home.state_db, record(1))
+    enqueue.commit(home, record(1))
     assert events(home) == 1
 
 
 def test_the_place_is_given_up_with_the_commit(home):
-    enqueue.commit(home.state_db, record(1))
-    with open(os.path.join(home.run, "hooks.lock"), "rb") as file:
+    enqueue.commit(home, record(1))
+    with open(home.hooks_lock, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_log_that_is_swapped_under_a_hook_loses_nothing(home, monkeypatch):
+    """A hook without a place in the line writes to the old file; it is spooled as well."""
+    enqueue.commit(home, record(1))
+    insert = statedb.insert_hook
+
+    def swapped_meanwhile(db, told):
+        insert(db, told)
+        with closing(sqlite3.connect(home.root + "/fresh")) as copy:
+            copy.execute("VACUUM")
+        os.link(home.state_db, home.state_db + ".damaged-1")
+        os.replace(home.root + "/fresh", home.state_db)
+
+    monkeypatch.setattr(statedb, "insert_hook", swapped_meanwhile)
+    assert enqueue.store(home, {"platform": "codex", "session": "s"}, None, 0.0) == "spool"
+    assert len(os.listdir(home.spool)) == 1
+
+
+def test_a_swap_of_the_log_holds_hooks_back(home):
+    with backup._hooks_held_back(home):
+        assert enqueue.stand_in_line(home, 0.0) is None
+    place = enqueue.stand_in_line(home, 0.0)
+    assert place is not None
+    os.close(place)
+
+
+def test_a_stopped_hook_does_not_hold_up_a_swap(home, holder, monkeypatch):
+    monkeypatch.setattr(backup, "LINE_SECONDS", 0.05)
+    os.kill(holder.pid, signal.SIGSTOP)
+    with backup._hooks_held_back(home):
+        pass
