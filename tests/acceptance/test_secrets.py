@@ -26,7 +26,8 @@ def spoiled(value: Any, key: str = "") -> Any:
     if isinstance(value, list):
         return [spoiled(inner, key) for inner in value]
     if isinstance(value, str) and key in WORDS and 3 < len(value) < 2_000 and "<" not in value:
-        return value + "\n" + told()
+        # Of different lengths, so that the cuts of long texts lie in all of them.
+        return value + "\n" + "and so on " * (len(value) % 61) + "\n" + told()
     return value
 
 
@@ -91,7 +92,7 @@ def test_no_credential_reaches_a_file_a_model_or_a_log(
             "transcript_path": str(world.root / "no such transcript.jsonl"),
             "cwd": str(world.project),
             "hook_event_name": "Stop",
-            "last_assistant_message": "The end.\n" + told(),
+            "last_assistant_message": "The end.\n" + f"{told()}\n" * 16,
             "prompt": told(),
             "tool_input": {"command": told()},
             "tool_response": told(),
@@ -103,7 +104,12 @@ def test_no_credential_reaches_a_file_a_model_or_a_log(
         # A model that fails: what is said of that is written down too.
         stub.order("400")
         world.drain(check=None)
-        world.run("search", "Which token deploys the site?", "--json")
+        found = json.loads(world.run("search", "Which token deploys the site?", "--json").stdout)
+        # The conversations themselves hold them; what is shown of them does not.
+        first = next(item["chunk_hash"] for item in found if item["turn"])
+        shown = (
+            world.run("transcript", first, "--json").stdout + world.run("transcript", first).stdout
+        )
         calls = stub.calls("chat")
         sent = "\n".join(json.dumps(each.body, ensure_ascii=False) for each in stub.requests)
     assert calls >= 3, filled
@@ -112,6 +118,8 @@ def test_no_credential_reaches_a_file_a_model_or_a_log(
     leaks = {str(path): found for path in files_of(world) if (found := found_in(path.read_bytes()))}
     assert leaks == {}
     assert found_in(sent.encode()) == set()
+    assert "[redacted:" in shown
+    assert found_in(shown.encode()) == set()
     for command in ("status", "dead-letter list", "list", "context"):
         assert found_in(world.run(*command.split(), check=None).stdout.encode()) == set(), command
     print(
