@@ -229,9 +229,10 @@ class _Progress:
 
     def __init__(self) -> None:
         self._last = time.monotonic()
+        self._said = -1
 
     def __call__(self, left: int, queued: int) -> None:
         pause = PROGRESS_SECONDS if sys.stderr.isatty() else FILE_PROGRESS_SECONDS
-        if time.monotonic() - self._last >= pause:
-            self._last = time.monotonic()
+        if left != self._said and time.monotonic() - self._last >= pause:
+            self._last, self._said = time.monotonic(), left
             output.note(f"{max(0, queued - left)} of {queued} documents indexed")

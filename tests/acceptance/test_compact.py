@@ -248,6 +248,28 @@ def test_a_spent_budget_leaves_everything_where_it_was(world: World, stub: StubL
     assert stub.calls("chat") == 2
 
 
+def test_a_journal_that_is_edited_meanwhile_stays(world: World, stub: StubLLM) -> None:
+    one, two = (write_journal(world, day) for day in days_of(3, 2))
+    stub.default = "slow:1"
+    running = subprocess.Popen(
+        [*COMMAND, "compact", "--json"],
+        cwd=world.project,
+        env=world.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    world.wait_for(lambda: stub.calls("chat") == 2)  # the first one is read and answered
+    edited = one.read_text("utf-8").replace("It ended well", "It ended badly", 1)
+    one.write_text(edited, "utf-8")
+    done = json.loads(running.communicate(timeout=PATIENCE)[0])
+    assert done["left"] == [{"path": str(one), "why": "somebody changed it meanwhile"}]
+    assert [item["journal"] for item in done["moved"]] == [str(two)]
+    assert one.read_text("utf-8") == edited
+    assert one.stem not in digests_of(world)
+    compact(world)
+    assert (archive_of(world) / one.name).read_text("utf-8") == edited
+
+
 def test_turns_on_their_way_hold_their_day_back(world: World, stub: StubLLM) -> None:
     session = Session(world, at=old(40))
     stub.default = "500"
