@@ -156,11 +156,12 @@ stream_max_retries = 0"""
 OPENCLAW_CONFIG = """\
 {
   // mine
-  "gateway": { "mode": "local", "bind": "loopback", "port": 18790,
-               "auth": { "mode": "token", "token": "stub-token" } },
+  "gateway": { "mode": "local", "bind": "loopback", "port": %d,
+               "auth": { "mode": "token", "token": "stub-token" },
+               "http": { "endpoints": { "chatCompletions": { "enabled": true } } } },
   "update": { "checkOnStart": false },
   "agents": { "defaults": {
-    "workspace": %s, "model": { "primary": "stub/stub-model" }, "skipBootstrap": true } },
+    "workspace": %s, "model": { "primary": "stub/stub-model" }, "skipBootstrap": true }%s },
   "models": { "mode": "replace", "providers": { "stub": {
     "baseUrl": "%s/v1", "apiKey": "sk-test", "api": "openai-completions",
     "models": [ { "id": "stub-model", "name": "Stub", "reasoning": false, "input": ["text"],
@@ -173,6 +174,11 @@ OPENCLAW_CONFIG = """\
 @pytest.fixture
 def claude(machine: Machine, program: Callable[[str], str]) -> Machine:
     """A machine with Claude Code, whose user has settings and a hook of their own."""
+    return with_claude(machine, program)
+
+
+def with_claude(machine: Machine, program: Callable[[str], str]) -> Machine:
+    """Claude Code on a machine."""
     machine.programs["claude-code"] = [program("claude-code")]
     machine.settings |= {
         "ANTHROPIC_API_KEY": "sk-test",
@@ -196,6 +202,11 @@ def claude(machine: Machine, program: Callable[[str], str]) -> Machine:
 @pytest.fixture
 def codex(machine: Machine, program: Callable[[str], str]) -> Machine:
     """A machine with Codex, whose user has settings and a hook of their own."""
+    return with_codex(machine, program)
+
+
+def with_codex(machine: Machine, program: Callable[[str], str]) -> Machine:
+    """Codex on a machine."""
     machine.programs["codex"] = [program("codex")]
     machine.settings |= {"STUB_KEY": "sk-test", "RUST_LOG": "error"}
     folder = machine.root / ".codex"
@@ -209,6 +220,11 @@ def codex(machine: Machine, program: Callable[[str], str]) -> Machine:
 @pytest.fixture
 def opencode(machine: Machine, program: Callable[[str], str]) -> Machine:
     """A machine with OpenCode, whose user has settings and a plugin of their own."""
+    return with_opencode(machine, program)
+
+
+def with_opencode(machine: Machine, program: Callable[[str], str]) -> Machine:
+    """OpenCode on a machine."""
     machine.programs["opencode"] = [program("opencode")]
     machine.settings |= {
         "STUB_KEY": "sk-test",
@@ -241,6 +257,13 @@ def opencode(machine: Machine, program: Callable[[str], str]) -> Machine:
 @pytest.fixture
 def openclaw(machine: Machine, program: Callable[[str], str]) -> Machine:
     """A machine with OpenClaw, whose user wrote the configuration by hand."""
+    return with_openclaw(machine, program)
+
+
+def with_openclaw(
+    machine: Machine, program: Callable[[str], str], port: int = 18790, more: str = ""
+) -> Machine:
+    """OpenClaw on a machine; ``more`` are further agents, as its configuration lists them."""
     node, main = program("node24"), program("openclaw")
     machine.paths.insert(0, os.path.dirname(node))
     machine.programs["openclaw"] = [node, main]
@@ -251,7 +274,9 @@ def openclaw(machine: Machine, program: Callable[[str], str]) -> Machine:
     }
     (machine.root / ".openclaw").mkdir()
     text = OPENCLAW_CONFIG % (
+        port,
         json.dumps(str(machine.project), ensure_ascii=False),
+        more,
         machine.model.url,
     )
     (machine.root / ".openclaw" / "openclaw.json").write_text(text, encoding="utf-8")

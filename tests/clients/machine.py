@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -10,6 +11,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,9 +132,46 @@ class Machine:
         """Work everything that is due."""
         self.memsearch("workers", "--drain")
 
-    def search(self, *arguments: str) -> list[dict[str, Any]]:
+    def wait_for_hooks(self, number: int) -> None:
+        """Until so many hooks have been received; the last may still be on their way."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            status = json.loads(self.memsearch("status", "--json", check=False).stdout)
+            if sum(status["hooks"].values()) >= number:
+                return
+            assert time.monotonic() < deadline, status
+            time.sleep(0.2)
+
+    @contextlib.contextmanager
+    def worker(self) -> Iterator[None]:
+        """A worker at hand: what ends is captured at once, and a tool loads no model."""
+        self.memsearch("workers", "start")
+        try:
+            yield
+        finally:
+            self.memsearch("workers", "stop", check=False)
+
+    def settle(self, *words: str) -> None:
+        """Until a worker has captured turns with these words, and all that there is to do."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            status = json.loads(self.memsearch("status", "--json", check=False).stdout)
+            open_ones = [*status["hooks"], *status["turns"]].count("open")
+            behind = sum(each["not_indexed"] for each in status["documents"])
+            if not open_ones and not behind and all(map(self.times_asked, words)):
+                return
+            assert time.monotonic() < deadline, (status, self.journal())
+            time.sleep(0.2)
+
+    def times_asked(self, words: str) -> int:
+        """In how many entries of the journal the user said something."""
+        return len(
+            re.findall(f"^- (?:User asked: |用户提出：){re.escape(words)}", self.journal(), re.M)
+        )
+
+    def search(self, *arguments: str, cwd: Path | None = None) -> list[dict[str, Any]]:
         """The results of a search."""
-        found = json.loads(self.memsearch("search", *arguments, "--json").stdout)
+        found = json.loads(self.memsearch("search", *arguments, "--json", cwd=cwd).stdout)
         return list(found)
 
     @property
@@ -152,11 +192,15 @@ class Machine:
 
     def assert_recalled(self, text: str) -> None:
         """A model was given a text as the answer of a search, and not unasked."""
-        marks = ("Found in the memory of earlier sessions", text)
-        asked = self.model.requests
-        if not any(all(mark in request.text for mark in marks) for request in asked):
+        if not self.recalled(text):
+            asked = self.model.requests
             shown = [request.text[-3_000:] for request in asked]
             raise AssertionError(f"{text!r} is in none of {len(asked)} requests: {shown}")
+
+    def recalled(self, text: str) -> bool:
+        """Whether a model was given a text as the answer of a search."""
+        marks = ("Found in the memory of earlier sessions", text)
+        return any(all(mark in each.text for mark in marks) for each in self.model.requests)
 
     def note(self, day: str, platform_key: str, text: str) -> None:
         """An entry that another agent made, with its anchor."""

@@ -5,6 +5,7 @@ What stands in double brackets in the last user message chooses the reply:
     [[SH: command]]        call the agent's shell tool
     [[CALL: name {json}]]  call a tool by name; for what a subagent shall do, write << and >>
     [[SAY: text]]          reply with this text
+    [[HOLD: text]]         the same, when a test releases it; an agent may be stopped till then
 
 Anything else gets a short reply. Every request is kept, so that a test can read what an
 agent put before its model.
@@ -23,7 +24,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-_DIRECTIVE = re.compile(r"\[\[(SH|CALL|SAY): ?(.*?)\]\]", re.DOTALL)
+_DIRECTIVE = re.compile(r"\[\[(SH|CALL|SAY|HOLD): ?(.*?)\]\]", re.DOTALL)
+#: Seconds that a reply is held at the most.
+HOLD_SECONDS = 120
 _SHELLS = ("Bash", "exec_command", "shell", "shell_command", "bash", "exec")
 
 
@@ -47,6 +50,7 @@ class Reply:
     text: str
     tool: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)
+    held: bool = False
 
 
 class Model(ThreadingHTTPServer):
@@ -59,6 +63,9 @@ class Model(ThreadingHTTPServer):
         self.requests: list[Request] = []
         #: Answers everything, where it is not empty.
         self.always = ""
+        #: Lets go what is held, and says that something is.
+        self.release = threading.Event()
+        self.holding = threading.Event()
         self._lock = threading.Lock()
         self._number = 0
 
@@ -102,8 +109,8 @@ def decide(user: str, tools: list[str], result: str | None) -> Reply:
         return Reply(f"I have looked into it: {' '.join(user.split())[-40:]}")
     word, argument = found[-1]
     argument = argument.strip()
-    if word == "SAY":
-        return Reply(argument)
+    if word in ("SAY", "HOLD"):
+        return Reply(argument, held=word == "HOLD")
     if word == "SH":
         name = next((name for name in _SHELLS if name in tools), "")
         if not name:
@@ -161,7 +168,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _decide(self, user: str, tools: list[str], result: str | None) -> Reply:
         always = self.server.always
-        return Reply(always) if always else decide(user, tools, result)
+        reply = Reply(always) if always else decide(user, tools, result)
+        if reply.held:
+            self.server.holding.set()
+            self.server.release.wait(HOLD_SECONDS)
+        return reply
 
     # -- the three protocols -------------------------------------------------------------------
 
