@@ -141,6 +141,7 @@ CODEX_CONFIG = """\
 model = "stub-model"   # with a comment
 model_provider = "stub"
 check_for_update_on_startup = false
+mcp_optional_startup_grace_ms = 60000   # else it goes without a server that takes a second
 
 [analytics]
 enabled = false

@@ -26,7 +26,11 @@ AGENTS = {
 FIXTURES = {"claude-code": "claude"}
 WORDS = "我们决定把缓存换成 LMDB，因为 Redis 太重。[[SAY: 好的，缓存用 LMDB。]]"
 #: Tables that hold conversations.
-TABLES = {"message", "part", "session", "transcript_events", "session_windows", "session_nodes"}
+TABLES = {
+    *("message", "part", "session"),
+    *("transcript_events", "session_windows", "session_nodes"),
+    *("threads", "thread_turns", "thread_items", "thread_history_projection_state"),
+}
 
 
 def count(folder: Path) -> dict[str, int]:
@@ -43,6 +47,12 @@ def count(folder: Path) -> dict[str, int]:
     return found
 
 
+def received(machine: Machine) -> int:
+    """How many hooks memsearch has got so far."""
+    status = json.loads(machine.memsearch("status", "--json", check=False).stdout)
+    return sum(status["hooks"].values())
+
+
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_summary_leaves_no_trace(name: str, request: pytest.FixtureRequest) -> None:
     machine: Machine = request.getfixturevalue(FIXTURES.get(name, name))
@@ -56,6 +66,7 @@ def test_a_summary_leaves_no_trace(name: str, request: pytest.FixtureRequest) ->
         machine.agent(name, *options, WORDS)
     before = count(machine.root / folder)
     assert before
+    hooks = received(machine)
     machine.model.clear()
     machine.model.always = "- 用户决定把缓存换成 LMDB\n- STUB-SUMMARY 已记下"
     machine.drain()
@@ -66,9 +77,11 @@ def test_a_summary_leaves_no_trace(name: str, request: pytest.FixtureRequest) ->
     (asked,) = machine.model.requests
     assert not asked.body.get("tools")
     assert "memsearch-memory" not in asked.text
+    if name in ("claude-code", "codex"):
+        assert received(machine) == hooks > 0
+    hooks = received(machine)
+    machine.drain()
+    assert received(machine) == hooks
     status = json.loads(machine.memsearch("status", "--json", check=False).stdout)
-    hooks = sum(status["hooks"].values())
-    machine.memsearch("workers", "--drain")
-    again = json.loads(machine.memsearch("status", "--json", check=False).stdout)
-    assert sum(again["hooks"].values()) == hooks
-    assert again["turns"] == {"done": 1}
+    assert status["turns"] == {"done": 1}
+    assert not list((machine.home / "spool").glob("*"))
