@@ -150,6 +150,10 @@ def compose(entries: Sequence[journals.Recent], behind: int, limit: int = MAX_BY
     for entry in reversed(entries):
         block = f"### {entry.heading}\n{entry.text}"
         size = len(escape(block).encode("utf-8", "replace")) + 2
+        if size > limit // 2:
+            # One long note must not take the place of all the others.
+            block = _shortened(block, limit // 2)
+            size = len(escape(block).encode("utf-8", "replace")) + 2
         # The title of the day stands above its oldest entry: room for it is kept all along.
         title = len(f"## {entry.day}\n\n") if entry.day != day else 0
         if size + title > room:

@@ -98,17 +98,21 @@ def read_entries(path: str, day: str) -> list[Recent]:
     try:
         size = os.fstat(descriptor).st_size
         start = max(0, size - MAX_TAIL_BYTES)
-        data = os.pread(descriptor, MAX_TAIL_BYTES, start)
+        text = _as_text(os.pread(descriptor, MAX_TAIL_BYTES, start))
+        # The cut may lie inside a fence or an entry: begin at the first heading behind it.
+        at = text.find("\n### ") if start else -1
+        if start and at < 0:
+            # One note as long as all that is read: what stands above it, and its beginning.
+            text = _as_text(os.pread(descriptor, MAX_TAIL_BYTES, 0))
     except OSError:
         return []
     finally:
         os.close(descriptor)
-    text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
-    if start:
-        # The cut may lie inside a fence or an entry: begin at the first heading behind it.
-        at = text.find("\n### ")
-        text = text[at + 1 :] if at >= 0 else ""
-    return entries_of(text, day)
+    return entries_of(text[at + 1 :], day)
+
+
+def _as_text(data: bytes) -> str:
+    return data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
 
 
 def entries_of(text: str, day: str) -> list[Recent]:

@@ -30,6 +30,14 @@ def test_all_that_fits_is_there_in_the_order_of_time():
     assert body.count("## 2026-03-05") == 1
 
 
+def test_one_long_note_leaves_room_for_others():
+    long = Recent("2026-03-05", "11:00", "- long " + "字" * 400_000)
+    text = context.compose([*entries(3), long], 0)
+    assert len(text.encode()) <= context.MAX_BYTES
+    assert "- long 字" in text
+    assert text.count("- entry ") == 3
+
+
 @pytest.mark.parametrize("count", [40, 400])
 @pytest.mark.parametrize("size", [1, 100, 900])
 def test_the_newest_are_kept_and_the_cut_is_stated(count, size):
@@ -276,7 +284,8 @@ def test_what_an_agent_waits_for_imports_little(command):
         [sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True
     )
     new = set(done.stdout.split())
-    assert {name for name in new if not name.startswith("memsearch")} <= {"__future__", "select"}
+    others = {name for name in new if not name.startswith("memsearch")}
+    assert others <= {"__future__", "fcntl", "select"}
     assert not {name for name in new if name.startswith("memsearch.sources")}
     assert len(new) <= 18
 

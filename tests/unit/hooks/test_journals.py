@@ -77,3 +77,12 @@ def test_of_a_large_journal_only_the_end_is_read(tmp_path):
 
 def test_no_folder_is_no_memory(tmp_path):
     assert journals.recent(str(tmp_path / "none")) == []
+
+
+def test_a_note_as_long_as_all_that_is_read_hides_nothing_above_it(tmp_path):
+    path = tmp_path / "2026-03-05.md"
+    big = "word " * (journals.MAX_TAIL_BYTES // 2)
+    path.write_text(f"# 2026-03-05\n\n### 10:00\n- first\n\n### 10:05\n- {big}\n", "utf-8")
+    first, second = journals.read_entries(str(path), "2026-03-05")
+    assert (first.heading, first.text) == ("10:00", "- first")
+    assert second.text.startswith("- word word")
