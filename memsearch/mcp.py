@@ -16,6 +16,7 @@ from mcp.shared.exceptions import McpError
 from memsearch import __version__, tools
 from memsearch.config.errors import MemsearchError
 from memsearch.config.project import working_folder
+from memsearch.hooks.fence import escape
 from memsearch.mcp_front import ANNOTATIONS, INSTRUCTIONS, NAME, Opening, Rest, Unanswered
 
 #: Variables by which clients tell their servers where the project is.
@@ -54,7 +55,7 @@ def make_server(environ: dict[str, str]) -> Server[Any]:
             # In a thread: a first search loads a model, and pings must be answered meanwhile.
             text = await anyio.to_thread.run_sync(run)
         except MemsearchError as error:
-            return _result(str(error), failed=True)
+            return _result(escape(str(error)), failed=True)
         return _result(text)
 
     server.list_tools()(list_tools)  # type: ignore[no-untyped-call]

@@ -15,7 +15,7 @@ from typing import Any
 from memsearch import answers
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home
-from memsearch.hooks.fence import RECALLED, fence
+from memsearch.hooks.fence import RECALLED, escape, fence
 from memsearch.mcp_front import read_tools
 from memsearch.recall import requests
 
@@ -60,7 +60,8 @@ def call(name: str, arguments: Mapping[str, Any], *, cwd: str, environ: Mapping[
         parts.append(fence(text[:MAX_CHARS], about=RECALLED))
         if cut > 0:
             notes = [f"{cut} characters more are left out", *notes]
-    parts += [f"Note: {note}" for note in notes]
+    # A note may name a file, and whoever made the file has named it.
+    parts += [f"Note: {escape(' '.join(note.split()))}" for note in notes]
     return "\n".join(parts)
 
 
