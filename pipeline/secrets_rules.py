@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from memsearch.pipeline.secrets_values import (
     PROSE_WORDS,
+    entropy,
     is_code,
     is_password,
     is_placeholder,
@@ -106,6 +107,17 @@ def _user_of_url(value: str) -> bool:
     mixed = value != value.lower() and value != value.upper()
     digits = sum(char.isdigit() for char in value)
     return digits >= (2 if mixed else 4) and not is_placeholder(value)
+
+
+def _torn(value: str) -> bool:
+    """The rest of a token at a cut: a name in code has no digits in its middle, a hash one case."""
+    return (
+        value != value.lower()
+        and value != value.upper()
+        and sum(char.isdigit() for char in value) >= 2
+        and "/" not in value
+        and entropy(value) >= 2.8
+    )
 
 
 def _login(value: str) -> bool:
@@ -330,6 +342,9 @@ TOKENS: tuple[Rule, ...] = (
         glue="_-",
     ),
 )
+
+#: How agents say that they left something out.
+CUT_WORDS = (" truncated", " omitted", " left out")
 
 #: Secrets told by what stands around them.
 CONTEXTS: tuple[Rule, ...] = (
@@ -587,6 +602,27 @@ CONTEXTS: tuple[Rule, ...] = (
             r"[\"'](?P<secret>[^\"'\r\n]{1,200})[\"']"
         ),
         _not_placeholder,
+        glue=None,
+    ),
+    Rule(
+        # What an agent's own cut has left of a token, before it and behind it.
+        "torn",
+        CUT_WORDS,
+        re.compile(
+            r"(?<![\w/+=.~-])(?P<secret>[\w/+=~-]{8,2000})(?:\\n|\r?\n)?[ \t]?(?:…|\.{3})?[ \t]?\[?"
+            r"\d{1,12} (?:tokens|characters|chars|bytes) (?:truncated|omitted|left out)"
+        ),
+        _torn,
+        glue=None,
+    ),
+    Rule(
+        "torn",
+        CUT_WORDS,
+        re.compile(
+            r"\d (?:tokens|characters|chars|bytes) (?:truncated|omitted|left out)\]?[ \t]?"
+            r"(?:…|\.{3})?(?:\\n|\r?\n)?(?P<secret>[\w/+=~-]{8,2000})"
+        ),
+        _torn,
         glue=None,
     ),
     Rule(

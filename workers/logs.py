@@ -11,11 +11,14 @@ from collections.abc import Callable
 import structlog
 
 from memsearch.config.paths import Home
+from memsearch.pipeline.redact import excerpt
 
 #: Bytes after which the log file is rotated.
 MAX_BYTES = 5_000_000
 #: Rotated files that are kept.
 KEEP_FILES = 3
+#: Characters of one fact of an event.
+MAX_FACT_CHARS = 4_000
 
 
 class _PrivateRotatingHandler(logging.handlers.RotatingFileHandler):
@@ -83,9 +86,15 @@ def open_log(home: Home, *, echo: bool, debug: bool = False) -> Callable[..., No
     logger = structlog.stdlib.get_logger("memsearch.worker")
 
     def note(event: str, level: str = "info", **facts: object) -> None:
-        getattr(logger, level)(event, **{k: v for k, v in facts.items() if v is not None})
+        said = {name: _shown(value) for name, value in facts.items() if value is not None}
+        getattr(logger, level)(event, **said)
 
     return note
+
+
+def _shown(value: object) -> object:
+    """A fact as it may be written down: what failed may quote what it failed on."""
+    return excerpt(value, MAX_FACT_CHARS) if isinstance(value, str) else value
 
 
 class _Plain:

@@ -38,3 +38,26 @@ def test_it_is_left_as_it_is(line: str) -> None:
 def test_they_are_left_as_they_are_together() -> None:
     text = "\n".join(LOOK_ALIKES)
     assert redact(text).text == text
+
+
+@pytest.mark.parametrize(
+    "token", ["ghp_rT5bN8kQ2wZ7mX4cV9pL1sD6fG3hJ0yUaEiO", "sk-ant-api03-aB3dE5gH7"]
+)
+@pytest.mark.parametrize(
+    "mark",
+    ["…123 tokens truncated…", "\n... [4567 characters truncated] ...\n", "… 9 chars omitted …"],
+)
+def test_what_an_agent_has_torn_itself(mark: str) -> None:
+    token = "ghp_" + "rT5bN8kQ2wZ7mX4cV9pL1sD6fG3hJ0yUaEiO"
+    for at in range(1, len(token)):
+        text = f"log in with {token[:at]}{mark}{token[at:]} as before"
+        found = redact(text).text
+        for rest in (token[:at], token[at:]):
+            assert len(rest) < 14 or rest not in found
+    for kept in (
+        "the function readConfigFile",
+        "4bdfc6a1c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7",
+        "src/a/B1/c2",
+    ):
+        text = f"{kept}{mark}{kept}"
+        assert redact(text).text == text
