@@ -132,7 +132,9 @@ def _here(
 
     worker = Worker(home, dict(environ), lock, note)
     # No summaries: bringing the index up to date spends nothing on a model.
-    worker.work(until, begin=begin, ended=ended, queues=(statedb.QUEUE,))
+    # Nor is anything worked for who does not wait for it: the next worker does.
+    queues = (statedb.QUEUE,) if wait else ()
+    worker.work(until, begin=begin, ended=ended, queues=queues)
     if wait and "failed" not in answer:
         raise MemsearchError(
             "the event log could not be read to its end",
