@@ -41,9 +41,6 @@ def test_they_are_left_as_they_are_together() -> None:
 
 
 @pytest.mark.parametrize(
-    "token", ["ghp_rT5bN8kQ2wZ7mX4cV9pL1sD6fG3hJ0yUaEiO", "sk-ant-api03-aB3dE5gH7"]
-)
-@pytest.mark.parametrize(
     "mark",
     ["…123 tokens truncated…", "\n... [4567 characters truncated] ...\n", "… 9 chars omitted …"],
 )
