@@ -11,6 +11,7 @@ first), and the exit code is 1. Targets promise the same of any input: no other 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib.util
 import json
@@ -26,6 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import zstandard
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -38,6 +40,7 @@ from memsearch.hooks.fence import escape, fence
 from memsearch.hooks.journals import Recent, entries_of
 from memsearch.pipeline.forget import _entries_in, without
 from memsearch.pipeline.redact import reading, redact
+from memsearch.pipeline.turn_codec import dump_turn
 from memsearch.sinks.anchors import anchors_in, format_anchor, parse_anchor
 from memsearch.sinks.chunker import chunk_document
 from memsearch.sinks.journal_format import parse
@@ -195,6 +198,153 @@ def claude(body: bytes) -> None:
 
 def codex(body: bytes) -> None:
     read_source("codex", body)
+
+
+# Databases --------------------------------------------------------------------------------
+
+#: Table → (its columns, its rows).
+Tables = dict[str, tuple[list[str], list[list[Any]]]]
+
+
+def stored(path: Path, names: tuple[str, ...]) -> Tables:
+    """Tables of a recorded database, to begin from."""
+    found: Tables = {}
+    with contextlib.closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as db:
+        for name in names:
+            rows = db.execute(f"SELECT * FROM {name} LIMIT 60")
+            found[name] = [each[0] for each in rows.description], [list(row) for row in rows]
+    return found
+
+
+OPENCLAW_TABLES = stored(
+    DATA / "openclaw" / "openclaw-agent.sqlite",
+    ("session_nodes", "session_windows", "transcript_events"),
+)
+OPENCODE_TABLES = stored(DATA / "opencode" / "opencode.db", ("session", "message", "part"))
+#: Names that a release gave, or may give, to tables.
+TABLE_NAMES = st.sampled_from(
+    ["sessions", "messages", "parts", "session_v2", "message_v2", "part_v2", "session_message"]
+)
+
+
+def spoil_text(text: str, draw: Callable[..., Any]) -> Any:
+    """A field of a row, broken in one of the ways in which JSON and blobs break."""
+    how = draw(st.integers(0, 4))
+    if how == 0:
+        return draw(SCALARS)
+    if how == 1:
+        return text[: draw(st.integers(0, len(text)))]
+    if how == 2:
+        return draw(st.binary(max_size=40))
+    try:
+        return json.dumps(spoil(json.loads(text), draw), ensure_ascii=draw(st.booleans()))
+    except ValueError:
+        return draw(TEXTS)
+
+
+def packed(text: str, draw: Callable[..., Any]) -> bytes:
+    """An event as OpenClaw packs large ones, now and then damaged."""
+    blob = zstandard.ZstdCompressor().compress(text.encode("utf-8", "replace"))
+    how = draw(st.integers(0, 3))
+    if how == 0:
+        blob = blob[: draw(st.integers(0, len(blob)))]
+    elif how == 1:
+        place = draw(st.integers(0, len(blob)))
+        blob = blob[:place] + draw(st.binary(max_size=6)) + blob[place:]
+    return blob
+
+
+@st.composite
+def databases(draw: Callable[..., Any], recorded: Tables) -> Tables:
+    made: Tables = {}
+    for name, (columns, rows) in recorded.items():
+        kept = [list(draw(st.sampled_from(rows))) for _ in range(draw(st.integers(0, 12)))]
+        for row in kept:
+            if draw(st.integers(0, 2)) == 0:
+                at = draw(st.integers(0, len(row) - 1))
+                row[at] = spoil_text(str(row[at]), draw)
+            if "event_zstd" in columns and draw(st.integers(0, 2)) == 0:
+                at = columns.index("event_json")
+                row[columns.index("event_zstd")] = packed(str(row[at]), draw)
+                row[at] = None
+        left = list(columns)
+        for _ in range(draw(st.sampled_from([0, 0, 0, 1, 4]))):
+            if len(left) > 1:
+                at = draw(st.integers(0, len(left) - 1))
+                left.pop(at)
+                for row in kept:
+                    row.pop(at)
+        fate = draw(st.integers(0, 9))
+        if fate:
+            made[draw(TABLE_NAMES) if fate == 1 else name] = left, kept
+    if "transcript_events" in made and draw(st.integers(0, 5)) == 0:
+        _, rows = recorded["transcript_events"]
+        event = {"kind": "event", "row": {"seq": 1, "event_json": str(rows[0][2])}}
+        body = packed(json.dumps(spoil(event, draw)), draw)
+        cold = ["session_id", "archive_name", "archived_at", "archive_blob"]
+        row = [rows[0][0], draw(st.sampled_from(["a", "../b", ""])), draw(SCALARS), body]
+        made["session_transcript_cold_archives"] = cold, [row]
+    return made
+
+
+def fill(path: Path, tables: Tables) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        for name, (columns, rows) in tables.items():
+            quoted = ", ".join(f'"{column}"' for column in columns)
+            db.execute(f'CREATE TABLE IF NOT EXISTS "{name}"({quoted})')
+            for row in rows:
+                marks = ", ".join("?" * len(row))
+                try:
+                    db.execute(f'INSERT INTO "{name}" VALUES ({marks})', [*map(storable, row)])
+                except sqlite3.OperationalError:
+                    continue  # the same table twice, with other columns
+
+
+def storable(value: Any) -> Any:
+    """What SQLite takes: no surrogates, no integer of more than 64 bits."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return str(value) if isinstance(value, int) and abs(value) >= 1 << 63 else value
+
+
+def read_database(platform: str, path: Path, tables: Tables) -> None:
+    fill(path, tables)
+    source = registry.get(platform)
+    environ = {"HOME": str(FOLDER / platform), "OPENCODE_DB": str(path)}
+    sessions = {"", "s", "agent:main:main"}
+    with contextlib.suppress(MemsearchError):  # a schema that is not known
+        sessions |= {each.session for each in source.conversations(environ)}
+    noon = datetime(2026, 11, 30, 7, 10, tzinfo=UTC)
+    for session in sorted(sessions):
+        for turn, start, since in (
+            (None, 0, None),
+            (None, None, noon),
+            ("nobody", None, noon),
+            (None, 5, noon),
+        ):
+            pointer = Pointer(platform, session, str(path), turn=turn, at=noon)
+            try:
+                turns = source.read(pointer, start=start, not_before=since).turns
+                shown = source.conversation(str(path), session, None)
+            except MemsearchError:
+                continue
+            for each in (*turns, *shown):
+                assert each.id
+                for item in each.items:
+                    (item.text + item.output).encode("utf-8")
+                dump_turn(each).encode("utf-8")
+
+
+def openclaw(tables: Tables) -> None:
+    path = FOLDER / "openclaw" / ".openclaw" / "agents" / "main" / "agent"
+    read_database("openclaw", path / "openclaw-agent.sqlite", tables)
+
+
+def opencode(tables: Tables) -> None:
+    path = FOLDER / "opencode" / ".local" / "share" / "opencode" / "opencode.db"
+    read_database("opencode", path, tables)
 
 
 def chunker(text: str) -> None:
@@ -417,6 +567,8 @@ TARGETS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], None]]] = {
     "codex-events": (transcripts(CODEX_EVENTS), codex),
     "codex-bare": (transcripts(CODEX_BARE), codex),
     "openclaw-lines": (transcripts(OPENCLAW), openclaw_lines),
+    "openclaw": (databases(OPENCLAW_TABLES), openclaw),
+    "opencode": (databases(OPENCODE_TABLES), opencode),
     "hook": (hook_payloads(), hook),
     "cleaning": (TEXTS, cleaning),
     "rendering": (st.lists(ITEMS, max_size=4), rendering),
