@@ -78,6 +78,8 @@ _REMEMBERED = 100_000
 _MAX_QUEUE = 200
 #: Messages of the model whose blocks are compared with later copies.
 _MAX_MESSAGES = 32
+#: Bytes of another transcript that are looked through at a time.
+_BLOCK = 1 << 20
 #: Aliases that a turn keeps.
 _MAX_ALIASES = 200
 
@@ -180,8 +182,9 @@ class _Run:
     index: int | None = None
     #: The id of the record that began it.
     uuid: str = ""
-    #: A fork wrote it, of the turn of another session.
+    #: A fork wrote it, of the turn of another session; ``marked``: it may have.
     copied: bool = False
+    marked: bool = False
     steps: TurnBuilder = field(default_factory=TurnBuilder)
     private: bool = False
     #: It was begun by a command or shell line, which is a turn only if it is answered.
@@ -464,7 +467,7 @@ class _Fold:
             return done
         asked_by = text_of(record.get("requestSessionId"))
         if asked_by and asked_by != text_of(record.get("sessionId")):
-            run.copied, self._origin = True, asked_by
+            run.marked, self._origin = True, asked_by
         self._absorb(run)
         run.interrupted = False
         run.aborted = bool(record.get("isAbortedMidStream"))
@@ -693,9 +696,12 @@ class _Fold:
 
         It then goes by the id of its record, which copies have in common.
         """
-        if not run.copied:
+        if not run.copied and not run.marked:
             return True
         original = Path(self._anchor["transcript"]).with_name(f"{self._origin}.jsonl")
+        if not run.copied:
+            # The last copy, before the first turn behind the fork is there.
+            return not _holds(original, run.uuid)
         if not self._origin or not run.uuid or original.exists():
             return False
         run.id = run.uuid
@@ -728,6 +734,20 @@ def _begins_another(run: _Run, said: Said, index: int | None) -> bool:
     if index is not None and run.index is not None:
         return index != run.index
     return (run.ended or run.interrupted) and not run.steps.has_user_text(said.words)
+
+
+def _holds(path: Path, uuid: str) -> bool:
+    """Whether a transcript has a record of this id."""
+    wanted, rest = uuid.encode(), b""
+    try:
+        with path.open("rb") as file:
+            while uuid and (block := file.read(_BLOCK)):
+                if wanted in rest + block:
+                    return True
+                rest = block[-len(wanted) :]
+    except OSError:
+        return False
+    return False
 
 
 def _turn_index(record: Record) -> int | None:

@@ -1457,10 +1457,14 @@ def test_a_fork_tells_its_own_turns_alone(
     assert "ls" not in [item.text for item in turns[0].items]
 
 
-def test_a_copy_that_is_the_last_of_a_fork_yet_is_none_of_it(transcript: Transcript) -> None:
-    path = transcript.write(*fork_of(transcript, places=True, marks=True)[:9])
-    path.with_name("origin.jsonl").touch()
-    assert transcript.read().turns == ()
+@pytest.mark.parametrize("is_copy", [True, False])
+def test_what_is_the_last_of_a_fork_yet(transcript: Transcript, *, is_copy: bool) -> None:
+    """It is passed over when the other session has it, and told when that has not."""
+    records = fork_of(transcript, places=True, marks=True)[:9]
+    path = transcript.write(*records)
+    held = records[5]["uuid"] if is_copy else "another"
+    path.with_name("origin.jsonl").write_text("x" * (1 << 20) + held, encoding="utf-8")
+    assert [said(turn) for turn in transcript.read().turns] == ([] if is_copy else [["three"]])
 
 
 def test_a_fork_whose_origin_is_gone_tells_the_turns_before_by_their_records(
