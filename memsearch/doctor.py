@@ -225,13 +225,18 @@ def _index(settings: Settings, home: Home, environ: Mapping[str, str]) -> Findin
 
 def _model(settings: Settings, home: Home, environ: Mapping[str, str]) -> Finding:
     """The model: whether what it needs is there; it is not loaded, and no network is asked."""
-    from memsearch.sinks.embedders import create, identity
+    from memsearch.sinks.embedders import check_present, create, identity
 
     name = identity(settings.embedding)
     if settings.embedding.provider == "onnx":
         from memsearch.sinks.embedders.e5_weights import find
+        from memsearch.sinks.embedders.pins import BGE_M3_FILES
+        from memsearch.sinks.embedders.presets import BGE_M3_IDENTITY
 
-        return Finding("model", "ok", f"{name} ({tilde(find())})")
+        check_present(settings.embedding, home)
+        fetched = name == BGE_M3_IDENTITY
+        place = BGE_M3_FILES.folder(home.models) if fetched else find()
+        return Finding("model", "ok", f"{name} ({tilde(place)})")
     create(settings.embedding, home, environ).close()
     return Finding("model", "ok", name)
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: Exit code of a mistake that the user can mend.
 USER_ERROR = 2
 
+#: Settings that make another index.
+MODEL_KEYS = frozenset({"embedding.provider", "embedding.model", "embedding.dimension"})
+
 # The settings themselves are imported inside the commands: every command of memsearch loads
 # this module, and few look at settings.
 
@@ -236,6 +239,27 @@ def _say_what_wins(names: Path, file: str) -> None:
     if origin and origin != tilde(file):
         click.echo(f"note: here {origin} sets it", err=True)
     _warn(problem for problem in loaded.problems if problem.severity != "note")
+    if dotted(names) in MODEL_KEYS:
+        _say_what_model(loaded)
+
+
+def _say_what_model(loaded: Loaded) -> None:
+    """Tell what a changed model does to the index, or that there is no such model."""
+    from memsearch.config.errors import MemsearchError
+    from memsearch.sinks import embedders
+
+    embedding = loaded.settings.embedding
+    try:
+        embedders.check_present(embedding, _home())
+        model = embedders.identity(embedding)
+    except MemsearchError as error:
+        click.echo(f"warning: {error}; until then searches answer by keywords", err=True)
+        return
+    click.echo(
+        f"note: an index of another model than {model} answers by keywords until it is renewed:"
+        " memsearch index, or the workers; memsearch status says how far",
+        err=True,
+    )
 
 
 def _warn(problems: Iterable[Problem]) -> None:

@@ -161,9 +161,12 @@ def _identity(log: Any, collection: str, settings: Any) -> dict[str, Any]:
     from memsearch.pipeline.stages.documents import identity_of
     from memsearch.sinks.embedders import identity
 
-    wanted = identity_of(identity(settings.embedding))
+    try:
+        wanted = identity_of(identity(settings.embedding))
+    except MemsearchError:
+        wanted = ""  # status says what is wrong with the settings
     under_way = [each for each in renewal.progress(log, wanted) if each.collection == collection]
-    if under_way:
+    if under_way and wanted:
         return {"identity": under_way[0].old, "renewal": under_way[0].as_dict(wanted)}
     held = log.value(
         "SELECT identity FROM documents WHERE collection = ? AND state = 'done'"
@@ -233,6 +236,6 @@ class _Progress:
 
     def __call__(self, left: int, queued: int) -> None:
         pause = PROGRESS_SECONDS if sys.stderr.isatty() else FILE_PROGRESS_SECONDS
-        if left != self._said and time.monotonic() - self._last >= pause:
+        if queued and left != self._said and time.monotonic() - self._last >= pause:
             self._last, self._said = time.monotonic(), left
             output.note(f"{max(0, queued - left)} of {queued} documents indexed")
