@@ -51,10 +51,10 @@ class Duties:
 
     Args:
         engine: The engine.
-        watch: Watch the folders of known projects.
+        lasts: The process is there to stay: it watches, and keeps the schedule.
     """
 
-    def __init__(self, engine: Engine, *, watch: bool = True) -> None:
+    def __init__(self, engine: Engine, *, lasts: bool = True) -> None:
         self._engine = engine
         self._replay = AutoReplay(engine.log)
         self._watch = MemoryWatch(engine)
@@ -74,9 +74,12 @@ class Duties:
             (self._back_up, BACKUP_SECONDS),
             (self._drop_old, RETENTION_SECONDS),
             (Follower(engine).look, FOLLOW_SECONDS),
-            (compactions_of(engine).look, COMPACT_SECONDS),
-            *([(self._watch.look, WATCH_SECONDS)] if watch else []),
         )
+        if lasts:
+            self._duties += (
+                (self._watch.look, WATCH_SECONDS),
+                (compactions_of(engine).look, COMPACT_SECONDS),
+            )
 
     def stop(self) -> None:
         """End what goes on by itself."""

@@ -6,7 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from memsearch.config.errors import MemsearchError
 from memsearch.config.project import Project
+from memsearch.config.schema import Settings
 from memsearch.sinks.ignoring import Rules
 from memsearch.workers.reconcile import send_changed
 from memsearch.workers.watching import Watcher
@@ -83,14 +85,17 @@ class MemoryWatch:
         return projects.get(folder)
 
     def _debounce(self, path: str) -> float:
-        project = self._project_of(path)
-        root = project.root if project is not None else None
-        return self._engine.settings(root).watch.debounce_ms / 1000
+        return self._settings(self._project_of(path)).watch.debounce_ms / 1000
 
     def _rules(self, root: str) -> Rules:
-        project = self._projects.get(root)
-        own = self._engine.settings(project.root if project is not None else None)
-        return Rules(root, own.indexing.exclude)
+        return Rules(root, self._settings(self._projects.get(root)).indexing.exclude)
+
+    def _settings(self, project: Project | None) -> Settings:
+        try:
+            return self._engine.settings(project.root if project is not None else None)
+        except MemsearchError:
+            # Told where it matters. Raised from here it would end the system's telling.
+            return Settings()
 
     def _changed(self, paths: Sequence[str]) -> None:
         by_folder: dict[str, tuple[Project, list[str]]] = {}

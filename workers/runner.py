@@ -229,7 +229,7 @@ class Worker:
                 service = Service(engine)
                 self._start_service(service)
             self._sweep(engine)
-            duties = Duties(engine, watch=self._lasts)
+            duties = Duties(engine, lasts=self._lasts)
             duties.look()
             self._idle_since = time.monotonic()
             busy = time.monotonic()

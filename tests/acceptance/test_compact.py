@@ -162,6 +162,7 @@ def test_the_way_of_real_turns(world: World) -> None:
     assert f"turn:{turns[1]} " in digest
     assert f"turn:{turns[0]} " not in digest
 
+    world.run("workers", "start")  # searches are cheaper with one
     assert world.search("bandicoot")[0]["source"].endswith(f"digest-{journal.name[:7]}.md")
     assert world.search("numbat cache", "--day", journal.stem)[0]["day"] == journal.stem
     found = world.search("numbat cache", "--kind", "archive")[0]

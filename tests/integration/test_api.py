@@ -215,6 +215,20 @@ def test_the_programs_own_logging_is_left_alone(place: Path) -> None:
     assert "worker_started" in [json.loads(line)["event"] for line in log.splitlines()]
 
 
+def test_compact(place: Path) -> None:
+    memory = MemSearch()
+    journal = place / ".memsearch" / "memory" / "2026-03-05.md"
+    plan = asyncio.run(memory.compact(older_than_days=1, dry_run=True))
+    assert plan["months"][0]["journals"] == [str(journal)]
+    assert journal.exists()
+    done = asyncio.run(memory.compact(older_than_days=1))
+    archived = place / ".memsearch" / "archive" / "2026-03-05.md"
+    assert done["moved"] == [{"journal": str(journal), "archive": str(archived)}]
+    assert archived.read_text(encoding="utf-8") == NOTES
+    found = asyncio.run(memory.search("the turbine of station seven", top_k=1))[0]
+    assert found["source"] == ".memsearch/memory/digest-2026-03.md"
+
+
 def test_watch(place: Path) -> None:
     seen: list[tuple[str, str]] = []
     came = threading.Event()
