@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import TEMP_PREFIX, sync_folder
 from memsearch.config.project import Project, source_of
+from memsearch.pipeline import rules
 from memsearch.pipeline.budget import settle, today
 from memsearch.pipeline.events import (
     Event,
@@ -273,9 +274,9 @@ def carry_out(
         ``moved`` (each with ``journal`` and ``archive``), ``digests``, ``entries``, ``left``.
 
     Raises:
-        MemsearchError: ``BUDGET`` when the day's tokens are spent; a model's failure, or what
-            the disk refuses. The months before it are done, the journals of this one are where
-            they were.
+        MemsearchError: ``BUDGET`` when the day's tokens are spent; ``RULES`` while the settings
+            cannot be read; a model's failure, or what the disk refuses. The months before it
+            are done, the journals of this one are where they were.
     """
     done: dict[str, Any] = {
         "digests": [],
@@ -283,6 +284,9 @@ def carry_out(
         "entries": 0,
         "left": [{"path": item.path, "why": item.why} for item in plan.left],
     }
+    if plan.files:
+        # What is sent where, and what may not be, has to be known first.
+        rules.check(engine, "summarize", project.root)
     total, ready = len(plan.files), 0
     for month, files in plan.months().items():
         notes: dict[str, list[str]] = {}

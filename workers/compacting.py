@@ -191,6 +191,8 @@ class Compactions:
             self._not_before[job.project.memory_dir] = next_midnight(time.time())
             self._engine.note("compact_paused", level="warning", project=job.project.root)
             return
+        if error.kind is ErrorClass.RULES:
+            return  # the settings are to be mended, as status says; it is due until then
         self._engine.note(
             "compact_failed",
             level="error",
