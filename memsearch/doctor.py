@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -94,6 +95,7 @@ def examine(place: Place) -> dict[str, Any]:
         _attempt("model", lambda: _model(loaded.settings, home, environ)),
         _worker(home),
         _command(place),
+        *_set_up(home),
         *_foreign(home, environ),
     ]
     with ThreadPoolExecutor() as pool:
@@ -140,6 +142,25 @@ def _home(home: Home) -> Finding:
             "home", "fault", f"{shown}{more} {verb} open to others", "memsearch doctor --fix"
         )
     return Finding("home", "ok", where)
+
+
+def _set_up(home: Home) -> list[Finding]:
+    """The last set-up of a plugin, where it failed; an environment from before is still used."""
+    try:
+        with open(os.path.join(home.run, "setup.json"), encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return []
+    why = str(found.get("error") if isinstance(found, dict) else found)
+    log = tilde(os.path.join(home.logs, "setup.log"))
+    return [
+        Finding(
+            "set-up",
+            "fault",
+            f"the plugin could not be set up or renewed: {why}",
+            f"see {log}; the next session tries again",
+        )
+    ]
 
 
 def _exposed(home: Home) -> list[str]:

@@ -103,6 +103,17 @@ def test_faults_of_the_home_say_what_to_do(machine: Machine) -> None:
     assert "→ memsearch doctor --fix" in shown
 
 
+def test_a_set_up_that_failed_is_told(machine: Machine) -> None:
+    (machine.home / "run").mkdir(parents=True)
+    state = machine.home / "run" / "setup.json"
+    state.write_text(json.dumps({"failed_at": 1.0, "error": "no space left"}), encoding="utf-8")
+    code, found = machine.doctor()
+    told = check(found, "set-up")
+    assert (code, told["state"]) == (1, "fault")
+    assert "no space left" in told["text"]
+    assert "setup.log" in told["next_step"]
+
+
 def test_an_agent_with_a_broken_configuration_is_a_fault_of_its_own(machine: Machine) -> None:
     (machine.user / ".openclaw").mkdir()
     (machine.user / ".openclaw" / "openclaw.json").write_text("{")
