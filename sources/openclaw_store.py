@@ -141,7 +141,8 @@ class Store:
         while True:
             rows = self._db.execute(
                 f"SELECT rowid, seq, length(event_json), {packed} FROM transcript_events"
-                f" WHERE session_id = ? AND seq >= ? AND {after} ORDER BY seq {order} LIMIT ?",
+                f" WHERE session_id = ? AND seq >= ? AND {after} AND typeof(seq) = 'integer'"
+                f" ORDER BY seq {order} LIMIT ?",
                 (session, begin, last, BATCH_EVENTS),
             ).fetchall()
             for rowid, seq, size, packed_size in rows:

@@ -257,10 +257,14 @@ def packed(text: str, draw: Callable[..., Any]) -> bytes:
 @st.composite
 def databases(draw: Callable[..., Any], recorded: Tables) -> Tables:
     made: Tables = {}
+    first, *_ = recorded.values()
+    about = set(draw(st.sampled_from(first[1])))  # of one session, or what names it
     for name, (columns, rows) in recorded.items():
-        kept = [list(draw(st.sampled_from(rows))) for _ in range(draw(st.integers(0, 12)))]
+        there = [list(row) for row in rows if about & set(row[:3])][:30]
+        kept = [row for row in there if draw(st.integers(0, 5))]
+        kept += [list(draw(st.sampled_from(rows))) for _ in range(draw(st.integers(0, 2)))]
         for row in kept:
-            if draw(st.integers(0, 2)) == 0:
+            if draw(st.integers(0, 4)) == 0:
                 at = draw(st.integers(0, len(row) - 1))
                 row[at] = spoil_text(str(row[at]), draw)
             if "event_zstd" in columns and draw(st.integers(0, 2)) == 0:
