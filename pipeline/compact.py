@@ -64,6 +64,9 @@ MAX_CHANGED = 5
 #: Mode of a new digest, before the umask: it is the project's file, like the journals.
 FILE_MODE = 0o666
 
+#: Why a journal stays that was written to between the first look and the move.
+CHANGED = "somebody changed it meanwhile"
+
 #: Failures that another try may mend.
 _PASSING = frozenset(
     {
@@ -487,6 +490,9 @@ def _commit(
             _check(path, ready, notes)
             for file, target in ready:
                 _move(file.path, target)
+                if _sha256(_read(target) or b"") != file.sha256 and _taken_back(file.path, target):
+                    left.append({"path": file.path, "why": CHANGED})
+                    continue
                 moved.append((file, target))
             sync_folder(project.memory_dir)
             sync_folder(project.archive_dir)
@@ -501,7 +507,7 @@ def _why_not(engine: Engine, project: Project, file: File) -> str:
         return "turns of that day are still on their way"
     data = None if os.path.islink(file.path) else _read(file.path)
     if data is None or _sha256(data) != file.sha256:
-        return "somebody changed it meanwhile"
+        return CHANGED
     return ""
 
 
@@ -626,6 +632,16 @@ def _move(path: str, target: str) -> None:
         os.chmod(target, mode)
         if _read(path) == data:  # somebody may have saved it at this moment
             os.unlink(path)
+
+
+def _taken_back(path: str, target: str) -> bool:
+    """Undo a move, unless there is a new file in the old place."""
+    try:
+        os.link(target, path)  # a rename would replace what is there
+    except OSError:
+        return False
+    os.unlink(target)
+    return True
 
 
 def _read(path: str) -> bytes | None:
