@@ -150,20 +150,23 @@ def hold(
         Those that go on.
     """
     hashes = [chunk.content_hash for _, document in loaded for chunk in document.chunks]
-    seen = engine.cache().known(embedder.model, hashes, dimension=embedder.dimension)
+    known = engine.cache().known(embedder.model, hashes, dimension=embedder.dimension)
+    counted: set[str] = set()
     is_lite = not is_server(index_uri(engine.settings().milvus, engine.home, engine.environ))
     needs: list[Need] = []
     texts: list[list[str]] = []
     for row, document in loaded:
-        own: list[str] = []
-        for chunk in document.chunks:
-            if chunk.content_hash not in seen:
-                seen.add(chunk.content_hash)
-                own.append(embedding_text(chunk.content))
-        texts.append(own)
+        unknown = {
+            chunk.content_hash: embedding_text(chunk.content)
+            for chunk in document.chunks
+            if chunk.content_hash not in known
+        }
+        # A text that several documents have is embedded once, but each of them waits for it.
+        texts.append([text for name, text in unknown.items() if name not in counted])
+        counted.update(unknown)
         needs.append(
             Need(
-                len(own),
+                len(unknown),
                 *_why(engine.log, row, is_lite=is_lite),
                 renewed=row["indexed_hash"] == document.hash
                 and model_of(row["identity"] or embedder.model) != embedder.model,
