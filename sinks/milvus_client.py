@@ -12,6 +12,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from memsearch.sinks import lazy_pandas
+
 #: Seconds within which a server must have answered the first call.
 CONNECT_SECONDS = 8.0
 
@@ -32,8 +34,8 @@ def import_pymilvus() -> Any:
     """The ``pymilvus`` module.
 
     Importing it plainly would read a ``.env`` file from any folder above the installation into
-    the environment, print gRPC's log to the terminal, send its own log there, and, by
-    configuring ``logging``, close the log handlers that the process already has.
+    the environment, print gRPC's log to the terminal, send its own log there, by configuring
+    ``logging`` close the log handlers that the process already has, and load pandas.
 
     What the three libraries log is not passed on: their errors reach us as exceptions, with
     tracebacks that may quote stored text. ``LiteServer.notes`` collects what Milvus Lite only
@@ -45,6 +47,7 @@ def import_pymilvus() -> Any:
                 _variable("PYTHON_DOTENV_DISABLED", "1"),
                 _variable("GRPC_VERBOSITY", os.environ.get("GRPC_VERBOSITY", "NONE")),
                 _no_logging_setup(),
+                lazy_pandas.put_off(),
             ):
                 import pymilvus  # noqa: F401
             for name in ("pymilvus", "milvus_lite", "grpc"):

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from memsearch.config.paths import MAX_SOCKET_PATH, close_to_others, close_tree
+from memsearch.sinks import lazy_pandas
 from memsearch.sinks.milvus_client import import_pymilvus
 
 #: First bytes of a SQLite file, which is what Milvus Lite 2 kept a whole database in.
@@ -68,6 +69,7 @@ class LiteServer:
         from milvus_lite.adapter.grpc.servicer import MilvusServicer
         from pymilvus.grpc_gen import milvus_pb2_grpc
 
+        lazy_pandas.tell_arrow()
         self.path = path
         self._notes: deque[str] = deque(maxlen=_MAX_NOTES)
         self._handler = _Collector(self._notes)

@@ -82,7 +82,17 @@ def text_of(content: str) -> str:
 
 
 def journals(texts: Sequence[str]) -> Iterator[Chunk]:
-    """The chunks of journals that hold the texts, one entry each, in an order mixed by a stride."""
+    """The chunks of the journals of ``journal_texts``."""
+    for source, text in journal_texts(texts):
+        yield from chunk_document(text, source)
+
+
+def journal_texts(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Journals that hold the texts, one entry each, in an order mixed by a stride.
+
+    Returns:
+        Their paths in the project, and what stands in them.
+    """
     order = sorted(range(len(texts)), key=lambda n: (n * 7919) % 10_007)
     for start in range(0, len(order), A_DAY):
         day = FIRST_DAY + timedelta(days=start // A_DAY)
@@ -94,8 +104,7 @@ def journals(texts: Sequence[str]) -> Iterator[Chunk]:
                 f"<!-- session:s{start} turn:t{number} transcript:~/.claude/projects/s.jsonl -->",
                 f"- {texts[number]}",
             ]
-        source = f".memsearch/memory/{day}.md"
-        yield from chunk_document("\n".join(lines) + "\n", source)
+        yield f".memsearch/memory/{day}.md", "\n".join(lines) + "\n"
 
 
 def fill(
@@ -192,20 +201,28 @@ def hits(found: Iterable[tuple[list[str], str]]) -> int:
     return sum(text in results for results, text in found)
 
 
+def texts_of(memory: str) -> list[str]:
+    """All texts of a memory: 48 notes in two languages among 300 others (``bilingual``), or 40
+    with names, codes and paths among 500 others (``code``)."""
+    if memory == "bilingual":
+        notes = [note["text"] for note in BILINGUAL["notes"]]
+        others = [other for language in ("en", "zh") for other in bilingual_others(language)]
+        assert len(set(others)) == 300
+    else:
+        notes = [item["text"] for group in CODE["groups"].values() for item in group]
+        others = code_others(500)
+        assert len(set(others)) == 500
+    return notes + others
+
+
 def bilingual_memory(store: Store, embedder: Embedder, home: Home) -> Memory:
-    """The notes in two languages among 300 others."""
-    others = [other for language in ("en", "zh") for other in bilingual_others(language)]
-    assert len(set(others)) == 300
-    texts = [note["text"] for note in BILINGUAL["notes"]]
-    return fill(store, embedder, "bilingual", home, texts + others)
+    """The notes in two languages among the others."""
+    return fill(store, embedder, "bilingual", home, texts_of("bilingual"))
 
 
 def code_memory(store: Store, embedder: Embedder, home: Home) -> Memory:
-    """The notes with names, codes and paths among 500 others."""
-    others = code_others(500)
-    assert len(set(others)) == 500
-    texts = [item["text"] for group in CODE["groups"].values() for item in group]
-    return fill(store, embedder, "code", home, texts + others)
+    """The notes with names, codes and paths among the others."""
+    return fill(store, embedder, "code", home, texts_of("code"))
 
 
 #: The groups of questions: the memory that they are asked of, and their name.

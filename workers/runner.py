@@ -23,6 +23,7 @@ from memsearch.pipeline.queue import QuietConsumer
 from memsearch.workers import reconcile, recovery
 from memsearch.workers.compacting import compactions_of
 from memsearch.workers.duties import Duties
+from memsearch.workers.frugal import be_frugal, give_back
 
 if TYPE_CHECKING:
     from memsearch.workers.service import Service
@@ -104,6 +105,7 @@ class Worker:
     def run(self) -> None:
         """Work until told to stop, or until nothing has been due for the idle time."""
         self._handle_signals()
+        be_frugal()
         self._lasts = True
         wait = BEGIN_SECONDS[0]
         while not self.stopping.is_set():
@@ -349,6 +351,7 @@ class Worker:
 
                 engine.let_go()
                 reranker.let_go()
+                give_back()
                 engine.used = time.monotonic()
         except MemsearchError as error:
             self._log_failed(engine, error)
