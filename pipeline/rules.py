@@ -22,8 +22,9 @@ from memsearch.pipeline.events import Event, EventType
 if TYPE_CHECKING:
     from memsearch.pipeline.engine import Engine
 
-#: Stage → the sections of the settings that it must know to run.
+#: Stage, or what else obeys rules → the sections of the settings that it must know to run.
 SECTIONS = {
+    "transcript": ("redact",),
     "capture": ("capture", "redact"),
     "summarize": ("redact", "summarize", "budget"),
 }

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import untilde, user_home
+from memsearch.config.schema import Redact
+from memsearch.config.settings import load
 from memsearch.pipeline.redact import reading, redact_turn
+from memsearch.pipeline.rules import doubt
 from memsearch.recall import logview
 from memsearch.recall.expand import expand, is_id
 from memsearch.recall.requests import MAX_CONTEXT, number_of, text_of
@@ -57,7 +60,7 @@ def answer_transcript(request: Mapping[str, Any], access: Access) -> dict[str, A
     )
     source = get(place.platform)
     # What was said to one agent may be shown to another one, and to its provider.
-    secrets = where.settings.redact
+    secrets = _secrets(where, access)
     with reading(secrets):
         found = source.conversation(place.path, place.session, place.turn or None, context=context)
     turns = [redact_turn(turn, secrets)[0] for turn in found]
@@ -78,6 +81,22 @@ def answer_transcript(request: Mapping[str, Any], access: Access) -> dict[str, A
         "notes": list(place.notes),
         **conversation_dict(turns, highlight=asked),
     }
+
+
+def _secrets(where: Setting, access: Access) -> Redact:
+    """What is taken out of a conversation.
+
+    Raises:
+        MemsearchError: ``CONFIG`` while the user's own patterns cannot be read.
+    """
+    loaded = load(access.home, where.project.root, environ=where.environ, strict=False)
+    problem = doubt(loaded.problems, "transcript")
+    if problem is not None:
+        raise MemsearchError(
+            f"no conversation is shown while your settings on it cannot be read: {problem}",
+            kind=ErrorClass.CONFIG,
+        )
+    return loaded.settings.redact
 
 
 def find(target: str, where: Setting, access: Access, *, session: str, turn: str) -> Place:

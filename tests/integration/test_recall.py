@@ -818,6 +818,27 @@ def service(world: World) -> Iterator[Stub]:
         thread.join(5)
 
 
+def test_a_conversation_is_shown_without_its_secrets(world: World) -> None:
+    """By the user's own rules too, or not at all."""
+    world.home.create()
+    folder = world.user / ".claude" / "projects" / "-home-dev-demo"
+    folder.mkdir(parents=True)
+    path = folder / f"{SESSION}.jsonl"
+    text = (DATA / path.name).read_text("utf-8").replace("Just chat", "ACME-4711 chat")
+    path.write_text(text, "utf-8")
+    assert "ACME-4711" in world.transcript(str(path), context=50)["text"]
+    config = Path(world.home.config_toml)
+    config.write_text("[redact]\npatterns = ['ACME-[0-9]{4}']\n", "utf-8")
+    shown = world.transcript(str(path), context=50)
+    assert "[redacted:custom]" in shown["text"]
+    assert "ACME-4711" not in json.dumps(shown)
+    config.write_text("[redact]\npatterns = 'ACME-[0-9]{4}'\n", "utf-8")
+    request = transcript_request(str(path), cwd=str(world.cwd), environ=world.environ)
+    error = refused(answer, "transcript", request, world.home, world.environ, strict=False)
+    assert error.kind is ErrorClass.CONFIG
+    assert "redact.patterns" in str(error)
+
+
 class TestWhereItIsAnswered:
     def test_a_service_is_asked_first(self, world: World, service: Stub) -> None:
         request: Mapping[str, Any] = search_request("q", cwd="/w", environ={})
