@@ -217,6 +217,7 @@ def look(
     if event == RESTS:
         turns = [settled(turn) for turn in turns]
     if ends and not reading.more:
+        pointer = _by_its_words(engine, pointer, turns, message, last_look)
         turns = settle(turns, pointer, message, last_look, known=_known(engine, pointer))
     return Found(
         turns=[turn for turn in turns if turn.state != "open"],
@@ -323,6 +324,24 @@ def _named(
     if last_look or (answered and turn is not None and holds(turn, message or "")):
         return nameless, other
     return pointer, reading
+
+
+def _by_its_words(
+    engine: Engine, pointer: Pointer, turns: list[Turn], message: str | None, last_look: bool
+) -> Pointer:
+    """A hook without a turn's id that came when the next turn had begun: its words tell.
+
+    An answer may be said twice, and the second time not be written yet. So a turn that is
+    captured already is meant only when the one after it has been waited for.
+    """
+    hooked = hooked_turn(turns, pointer)
+    if pointer.turn is not None or not message or hooked is None or hooked.state != "open":
+        return pointer
+    for turn in reversed(turns):
+        named = dataclasses.replace(pointer, turn=turn.id)
+        if turn.state != "open" and holds(turn, message):
+            return named if last_look or not _known(engine, named) else pointer
+    return pointer
 
 
 def first_hook(engine: Engine, platform: str) -> datetime:

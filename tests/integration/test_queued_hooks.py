@@ -155,14 +155,18 @@ class Machine:
     def capture(self, stream: str) -> None:
         """A worker's looks, without the waits between them."""
         for _ in range(len(SETTLE_SECONDS) + 20):
-            with self.log.transaction() as tx:
-                tx.execute("UPDATE hooks SET due = NULL WHERE stream = ?", (stream,))
-            capture(self.engine, stream)
+            self.look(stream)
             row = self.log.row("SELECT state, error FROM hooks WHERE stream = ?", (stream,))
             assert row is not None
             if row["state"] != "open":
                 break
         assert (row["state"], row["error"]) == ("done", None)
+
+    def look(self, stream: str) -> None:
+        """One of them."""
+        with self.log.transaction() as tx:
+            tx.execute("UPDATE hooks SET due = NULL WHERE stream = ?", (stream,))
+        capture(self.engine, stream)
 
     def turns(self) -> list[str]:
         """Every captured turn, as often as it was captured."""
@@ -247,6 +251,29 @@ def test_a_turn_that_runs_is_not_taken_for_the_one_that_ended(machine: Machine) 
     machine.capture(machine.end(301, "t2", words_of("t2")))
     assert machine.turns() == ["t1", "t2"]
     assert machine.state("t2") == "finished"
+
+
+@pytest.mark.parametrize("said_before", [False, True])
+def test_a_hook_without_a_name_is_known_by_its_words(machine: Machine, said_before: bool) -> None:
+    if said_before:
+        machine.turn("t0", -100, -60)
+        machine.capture(machine.hook("SessionStart", -90))
+        words = words_of("t0")  # the agent says the same again, and is not done writing it
+        machine.agent.ask("t1", 0)
+        stream = machine.end(41, "", words)
+        machine.look(stream)
+        assert machine.turns() == ["t0"]
+        machine.agent.answer("t1", 40)
+        machine.capture(stream)
+        assert machine.turns() == ["t0", "t1"]
+        return
+    first = machine.hook("SessionStart", -10)
+    machine.turn("t1", 0, 40)
+    machine.agent.ask("t2", 40.5)
+    for stream in (machine.end(41, "", words_of("t1")), first):
+        machine.capture(stream)
+    machine.capture(machine.end(42, "", words_of("t1")))
+    assert machine.turns() == ["t1"]
 
 
 def test_a_turn_that_was_aborted_without_an_answer(machine: Machine) -> None:
