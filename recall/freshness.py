@@ -93,8 +93,11 @@ def check(project: Project, log: LogView, files: Iterable[tuple[str, bool]]) -> 
         if state is None:
             continue  # vanished since it was listed; below it is gone, if it was known
         seen.add(source)
+        document = known.get(source)
+        if document is not None and document.state == "done" and document.indexed == state:
+            continue  # as nearly all of them are
         found = Unindexed(project, source, path, state[0], state[1], archived)
-        behind += _behind(known.get(source), found, unindexed, times)
+        behind += _behind(document, found, unindexed, times)
     for source, document in known.items():
         if source in seen:
             continue
@@ -152,7 +155,7 @@ class _Sources:
         self._folders: dict[str, str] = {}
 
     def of(self, path: str) -> str:
-        folder, name = os.path.split(path)
+        folder, _, name = path.rpartition("/")
         known = self._folders.get(folder)
         if known is None:
             whole = source_of(self._project, path)

@@ -81,7 +81,7 @@ class Walk:
 
 def is_document(path: str) -> bool:
     """Is this a document by its name? Editors' temporary, lock and backup files are not."""
-    name = re.split(r"[/\\]", path)[-1]
+    name = path[max(path.rfind("/"), path.rfind("\\")) + 1 :]
     return name.lower().endswith(SUFFIXES) and not name.startswith((".", "~", "#"))
 
 
