@@ -144,6 +144,8 @@ def search(query: str, options: SearchOptions, *, scopes: Sequence[Scope], means
         top_k=options.top_k,
         fusion=options.fusion,
     )
+    if not asked.terms and asked.vector is not None:
+        notes.append("The question holds no word to look for: these are the nearest by meaning")
     time = _named_time(text, options)
     fresh = freshness.merge(scope.freshness for scope in scopes)
     texts = scan.read(fresh.unindexed, means.model, options.limits)

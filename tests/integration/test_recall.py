@@ -45,7 +45,7 @@ from memsearch.sinks.store import open_store
 from memsearch.sinks.store_lock import StoreLock
 from memsearch.sinks.types import Filters, Hit, Row
 from memsearch.workers import admin
-from memsearch.workers.service import Service
+from memsearch.workers.service import Service, WorkerAccess
 
 DATA = Path(__file__).parent.parent / "data" / "claude-code" / "projects" / "-home-dev-demo"
 SESSION = "11111111-1111-4111-8111-111111111111"
@@ -872,6 +872,34 @@ class TestWhereItIsAnswered:
             engine.close()
             log.close()
         assert filled.search(**questions[0]) == here[0]
+
+    def test_a_search_costs_a_worker_two_looks_into_the_index(
+        self, filled: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Counted; what is kept from one search to the next follows what is written."""
+        log = EventLog(filled.home.state_db)
+        engine = Engine(filled.home, filled.environ, log)
+        access = WorkerAccess(engine)
+        request = search_request("backup archive", cwd=str(filled.cwd), environ=filled.environ)
+        try:
+            first = handle("search", request, access)  # opens it, and builds what it ranks by
+            from milvus_lite.engine.collection import Collection
+
+            looks: list[str] = []
+            for way in ("search", "get", "query"):
+                call = getattr(Collection, way)
+
+                def noted(*given: Any, call: Any = call, way: str = way, **options: Any) -> Any:
+                    looks.append(way)
+                    return call(*given, **options)
+
+                monkeypatch.setattr(Collection, way, noted)
+            assert handle("search", request, access) == first
+            assert sorted(looks) == ["get", "search"]
+            assert first["freshness"]["stale"] is False
+        finally:
+            engine.close()
+            log.close()
 
     def test_workers_that_come_up_meanwhile(self, world: World) -> None:
         world.write("2026-03-05.md", JOURNAL)
