@@ -100,6 +100,9 @@ def story(log: EventLog) -> None:
                 Event(f"doc:c/{source}", EventType.DOCUMENT_INDEXED, facts | {"identity": "i"})
             )
         tx.append(Event("doc:c/y.md", EventType.DOCUMENT_REMOVED, {"change": change.seq}))
+        tx.append(Event("compact:c", EventType.COMPACT_FAILED, {"usage": usage}, body="slow"))
+        tx.append(Event("compact:c", EventType.DIGEST_SUMMARIZED, {"usage": usage}, body="[]"))
+        tx.append(Event("compact:c", EventType.COMPACTED, {"moved": ["2026-02-03.md"]}))
 
 
 def projections(log: EventLog) -> dict[str, list[tuple]]:
@@ -155,7 +158,7 @@ def test_states_after_the_story(log):
         "e": "open",
         "z": "skipped",
     }
-    assert log.row("SELECT calls, tokens_in FROM usage")["calls"] == 4
+    assert log.row("SELECT calls, tokens_in FROM usage")["calls"] == 6
     documents = {
         row["source"]: row["state"] for row in log.rows("SELECT source, state FROM documents")
     }
