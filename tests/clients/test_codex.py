@@ -11,6 +11,8 @@ from machine import Machine, copy_of_the_repository, snapshot
 
 pytestmark = pytest.mark.client
 
+SANDBOXES = ("read-only", "workspace-write")
+
 
 def say(machine: Machine, words: str, *options: str, cwd: Path | None = None) -> str:
     """One run of ``codex exec``. The trust that a user gives once is given by the flag."""
@@ -26,6 +28,15 @@ def own(folder: Path) -> dict[str, str]:
         for name, digest in snapshot(folder).items()
         if name in names or name.startswith("skills/memory-recall")
     }
+
+
+def recall_in_the_sandbox(machine: Machine) -> None:
+    """Let the model search with the agent's own shell tool."""
+    script = shlex.quote(str(machine.home / "agents" / "memsearch.sh"))
+    for sandbox in SANDBOXES:
+        machine.model.clear()
+        say(machine, f"[[SH: {script} search 'mail queue 堆' --top-k 3]]", "-s", sandbox)
+        machine.assert_recalled("The mail queue is a heap")
 
 
 def test_two_turns_a_new_session_recall_and_out_again(codex: Machine) -> None:
@@ -65,22 +76,18 @@ def test_two_turns_a_new_session_recall_and_out_again(codex: Machine) -> None:
     assert "memsearch-memory" not in codex.journal()
 
     codex.note("2026-03-05", "transcript:~/.claude/projects/x.jsonl", "The mail queue is a heap 堆")
-    for sandbox in ("read-only", "workspace-write"):
-        codex.model.clear()
-        call = 'memory_search {"query": "mail queue 堆"}'
-        say(codex, f"[[CALL: {call}]]", "-s", sandbox)
-        codex.assert_recalled("The mail queue is a heap")
-
-    # Its sandbox refuses the socket and the index: the Markdown is read instead, whether or
-    # not workers run.
-    script = shlex.quote(str(codex.home / "agents" / "memsearch.sh"))
-    for workers in ("stop", "start"):
-        codex.memsearch("workers", workers, check=False)
-        for sandbox in ("read-only", "workspace-write"):
+    codex.memsearch("workers", "start")
+    try:
+        for sandbox in SANDBOXES:
             codex.model.clear()
-            say(codex, f"[[SH: {script} search 'mail queue 堆' --top-k 3]]", "-s", sandbox)
+            say(codex, '[[CALL: memory_search {"query": "mail queue 堆"}]]', "-s", sandbox)
             codex.assert_recalled("The mail queue is a heap")
-    codex.memsearch("workers", "stop")
+        # Its sandbox refuses the socket and the index: the Markdown is read instead, whether
+        # or not workers run.
+        recall_in_the_sandbox(codex)
+    finally:
+        codex.memsearch("workers", "stop", check=False)
+    recall_in_the_sandbox(codex)
 
     (found, *_) = codex.search("缓存 LMDB")
     shown = codex.memsearch("transcript", found["chunk_hash"]).stdout
