@@ -45,6 +45,7 @@ class Surroundings:
         worker_seconds: Since when the worker holds its lock.
         early_deaths: Starts in a row that did not reach their first refill.
         put_aside: Damaged files that were moved out of the way, and what replaced them works.
+        watch: Why the worker's watching is slower than it should be, in words.
     """
 
     worker_pid: int | None
@@ -57,6 +58,7 @@ class Surroundings:
     worker_seconds: float = 0.0
     early_deaths: int = 0
     put_aside: tuple[str, ...] = ()
+    watch: tuple[str, ...] = ()
 
 
 def status(log: EventLog, settings: Settings, around: Surroundings, now: float) -> dict[str, Any]:
@@ -139,7 +141,11 @@ def status(log: EventLog, settings: Settings, around: Surroundings, now: float) 
         "put_aside": list(around.put_aside),
         "configuration": list(around.problems),
         "summarizers_passed_over": dict(around.passed_over),
-        "workers": {"pid": around.worker_pid, "listening": around.listening},
+        "workers": {
+            "pid": around.worker_pid,
+            "listening": around.listening,
+            "watch": list(around.watch),
+        },
     }
 
 

@@ -27,6 +27,8 @@ WAIT_SECONDS = 1.0
 #: Seconds from the first failure of a scheduled run to the next try; it doubles with each, up
 #: to the second number.
 RETRY_SECONDS = (600.0, 86_400.0)
+#: Seconds before the asker of a compaction that the shutdown cut short asks again.
+STOPPED_SECONDS = 0.2
 #: Seconds that a compaction has to end at a shutdown.
 STOP_SECONDS = 5.0
 
@@ -87,7 +89,12 @@ class Compactions:
             wanted = text_of(request, "job")
             if job is None or (job.ended.is_set() and job.id != wanted):
                 job = self._start(project, until, "request")
-        if not job.ended.wait(WAIT_SECONDS):
+        ended = job.ended.wait(WAIT_SECONDS)
+        if ended and isinstance(job.error, StoppedError):
+            # Whoever asks again meets the next worker, or none and goes on by itself.
+            time.sleep(STOPPED_SECONDS)
+            ended = False
+        if not ended:
             return {
                 "running": True,
                 "job": job.id,

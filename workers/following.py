@@ -45,6 +45,8 @@ class MemoryWatch:
         self._projects = real | folders
         if self._watcher is not None:
             self._watcher.set_paths(folders)
+            if not self._watcher.polling:
+                notices_of(self._engine).clear()
         elif folders:
             self._watcher = Watcher(
                 list(folders),
@@ -53,7 +55,7 @@ class MemoryWatch:
                 failed=lambda error: self._engine.note(
                     "watch_failed", level="warning", error=type(error).__name__
                 ),
-                notice=lambda words: self._engine.note("watch_polls", level="warning", why=words),
+                notice=self._notice,
                 rules=self._rules,
                 must_exist=False,
             )
@@ -63,6 +65,10 @@ class MemoryWatch:
         if self._watcher is not None:
             self._watcher.stop(timeout=2.0)
             self._watcher = None
+
+    def _notice(self, words: str) -> None:
+        self._engine.note("watch_polls", level="warning", why=words)
+        notices_of(self._engine)[:] = [words]
 
     def _known(self) -> list[Project]:
         return [
@@ -108,3 +114,9 @@ class MemoryWatch:
                 sent = send_changed(self._engine, project, found, "watch")
             if sent:
                 self._engine.note("watched_changes", level="debug", documents=sent)
+
+
+def notices_of(engine: Engine) -> list[str]:
+    """Why the worker looks at folders now and then instead of being told; empty when it is told."""
+    found: list[str] = engine.part("watch notices", list)
+    return found

@@ -28,6 +28,7 @@ from memsearch.pipeline.summarizers.choose import probes_of
 from memsearch.recall import requests as recall
 from memsearch.sinks import embedders
 from memsearch.workers import admin
+from memsearch.workers.following import notices_of
 
 if TYPE_CHECKING:
     from memsearch.config.paths import Home
@@ -198,6 +199,7 @@ class Service:
             "pid": os.getpid(),
             "running": self._engine.running(),
             "passed_over": probes_of(self._engine.part).faults(),
+            "watch": list(notices_of(self._engine)),
         }
 
     def _dispatch(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:

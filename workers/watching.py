@@ -25,6 +25,8 @@ from memsearch.sinks.ignoring import Rules
 SAFETY_SECONDS = 10.0
 #: The same where it does not.
 POLL_SECONDS = 2.0
+#: Seconds until the system is asked again for watches that it refused altogether.
+OBSERVE_SECONDS = 60.0
 #: A look's own time that passes before the next one, as a multiple: a hundredth of a core.
 REST_FACTOR = 100
 #: Seconds until changes that could not be handled are handled again; doubled with each failure,
@@ -106,7 +108,8 @@ class Watcher:
             for path in paths:
                 if not os.path.exists(path):
                     raise MemsearchError(f"{path} does not exist", kind=ErrorClass.BAD_REQUEST)
-        self._observer = self._observe()
+        self._observer: Any = None
+        self._observe_again = 0.0
         self._roots = _by_real_path(paths)
         self._arrange()  # first, so that nothing falls in between
         self._seen, _ = self._documents(self._roots)
@@ -183,10 +186,11 @@ class Watcher:
     def _observe(self) -> Any:
         from watchdog.observers import Observer
 
-        observer = Observer()
         try:
+            observer = Observer()  # some versions take what they need of the system here
             observer.start()
         except OSError as error:
+            self._observe_again = time.monotonic() + OBSERVE_SECONDS
             self._poll_instead(error)
             return None
         return observer
@@ -204,7 +208,11 @@ class Watcher:
     def _arrange(self) -> None:
         """Have a watch for every folder that is there, and none for one that was replaced."""
         with self._arranging:
-            if self._observer is not None and not self._stopping:
+            if self._stopping:
+                return
+            if self._observer is None and time.monotonic() >= self._observe_again:
+                self._observer = self._observe()
+            if self._observer is not None:
                 self._arrange_watches(self._observer)
 
     def _arrange_watches(self, observer: Any) -> None:

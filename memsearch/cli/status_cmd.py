@@ -61,14 +61,17 @@ def collect() -> dict[str, Any]:
     pid = worker_lock.holder_pid(home)
     listening = pid is not None and client.answers(home.socket)
     passed_over: dict[str, str] = {}
+    watch: tuple[str, ...] = ()
     if listening:
         with contextlib.suppress(client.Unreachable, MemsearchError):
-            passed_over = client.ask(home.socket, "ping", {}, timeout=5.0)["passed_over"]
+            alive = client.ask(home.socket, "ping", {}, timeout=5.0)
+            passed_over, watch = alive["passed_over"], tuple(alive.get("watch", ()))
     spool = spooled(home)
     around = Surroundings(
         worker_pid=pid,
         listening=listening,
         passed_over=passed_over,
+        watch=watch,
         spooled=len(spool),
         spooled_seconds=max((_age(path) for path in spool), default=0.0),
         worker_seconds=_age(home.worker_lock),
@@ -161,6 +164,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     for stage, at in found.get("last_success", {}).items():
         if at:
             shown.append(f"  last {stage}: {at}")
+    shown += [f"  watching: {words}" for words in found["workers"].get("watch", ())]
     worker = found["workers"]["pid"]
     shown.append(f"  worker: {f'pid {worker}' if worker else 'none runs'}")
     return shown

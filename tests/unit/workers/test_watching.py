@@ -197,7 +197,7 @@ def test_one_that_never_rests_is_told_all_the_same(
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC])
-@pytest.mark.parametrize("where", ["start", "schedule"])
+@pytest.mark.parametrize("where", ["__init__", "start", "schedule"])
 def test_at_the_systems_limits_polling_takes_over_and_says_so(
     tmp_path: Path,
     told: Told,
@@ -210,6 +210,7 @@ def test_at_the_systems_limits_polling_takes_over_and_says_so(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(watching, "POLL_SECONDS", 0.1)
+    monkeypatch.setattr(watching, "OBSERVE_SECONDS", 0.1)
     with monkeypatch.context() as limited:
         limited.setattr(Observer, where, full)
         watcher = watch(tmp_path)
@@ -219,8 +220,7 @@ def test_at_the_systems_limits_polling_takes_over_and_says_so(
     assert len(told.notices) == 1
     assert "limit" in told.notices[0]
     assert "0.1 s" in told.notices[0]
-    if where == "schedule":  # there is room again
-        told.wait_for(lambda: not watcher.polling)
+    told.wait_for(lambda: not watcher.polling)  # there is room again
 
 
 def test_what_the_system_does_not_tell_is_found(
