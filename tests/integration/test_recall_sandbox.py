@@ -116,7 +116,7 @@ def test_both_legs_answer_from_the_files(world: World) -> None:
     results, told = world.confined("why were people logged out")
     assert "PostgreSQL" in results[0]["content"]
     assert results[0]["ranks"]["dense"] == 1
-    assert results[0]["similarity"] > 0.7
+    assert results[0]["similarity"] > 0.4
     assert results[0]["indexed"] is True
     assert "The Markdown itself was read" in told
     assert world.state() == before
