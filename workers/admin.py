@@ -18,7 +18,7 @@ from memsearch.sinks import embedders
 from memsearch.sinks.documents import is_document
 from memsearch.workers import waiting
 from memsearch.workers.compacting import compactions_of
-from memsearch.workers.reconcile import send_changed
+from memsearch.workers.reconcile import reconcile_project, send_changed
 from memsearch.workers.recovery import sweep_spool
 from memsearch.workers.walking import drop_excluded, walk_for
 
@@ -59,6 +59,24 @@ def handle(operation: str, request: Mapping[str, Any], engine: Engine) -> dict[s
     if operation == "index":
         return _index(engine, project, request)
     return _reset(engine, project)
+
+
+def know(request: Mapping[str, Any], engine: Engine) -> int:
+    """Have the memory of a project indexed that nobody has told of, now that it is asked about.
+
+    Args:
+        request: Of a search, with ``cwd`` and ``environ``.
+        engine: The worker's engine.
+
+    Returns:
+        How many documents were queued; 0 for a project that is known.
+    """
+    project = _project(engine, request)
+    if not os.path.isdir(project.memory_dir) or engine.log.value(
+        "SELECT 1 FROM projects WHERE memory_dir = ?", (project.memory_dir,)
+    ):
+        return 0
+    return reconcile_project(engine, project)
 
 
 def _project(engine: Engine, request: Mapping[str, Any]) -> Project:

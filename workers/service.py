@@ -208,7 +208,16 @@ class Service:
         answer = recall.handle(operation, request, self._access)
         if answer.get("degraded"):
             self._engine.index_doubted.set()
+        if operation == "search":
+            self._know(request)
         return answer
+
+    def _know(self, request: Mapping[str, Any]) -> None:
+        """The next search of this project finds it indexed; no fault of this one if not."""
+        try:
+            admin.know(request, self._engine)
+        except MemsearchError as error:
+            self._engine.note("project_unknown", level="warning", kind=error.kind)
 
 
 def _refusal(error: MemsearchError) -> JSONResponse:

@@ -110,10 +110,11 @@ def test_workers_watch_the_memory_of_known_projects_and_still_end(
 ) -> None:
     world.memory.mkdir(parents=True)
     (world.memory / "rules.md").write_text("# Rules\n\nNo wombats\n", "utf-8")
-    world.run("index")  # the project is known
     world.settings["MEMSEARCH_WORKERS__IDLE_EXIT_MINUTES"] = "0.15"
     world.run("workers", "start")
     world.wait_for(lambda: world.status()["workers"]["listening"])
+    world.search("wombats")  # by this the project becomes known
+    world.wait_for(lambda: world.sql("SELECT state FROM documents") == [("done",)])
     (world.memory / "MEMORY.md").write_text("# Mine\n\nThe bettong decides\n", "utf-8")
     count = "SELECT COUNT(*) FROM events WHERE type = 'DocumentChanged' AND data LIKE ?"
     world.wait_for(lambda: world.sql(count, '%"cause": "watch"%') == [(1,)])
