@@ -154,6 +154,8 @@ def load(name: str) -> Any:
 
 BILINGUAL = load("bilingual.json")
 CODE = load("code.json")
+#: Notes with a question in the other language that shares no name with its note.
+ACROSS = load("across.json")
 
 
 def bilingual_others(language: str) -> list[str]:
@@ -223,6 +225,18 @@ def bilingual_memory(store: Store, embedder: Embedder, home: Home) -> Memory:
 def code_memory(store: Store, embedder: Embedder, home: Home) -> Memory:
     """The notes with names, codes and paths among the others."""
     return fill(store, embedder, "code", home, texts_of("code"))
+
+
+def across_memory(store: Store, embedder: Embedder, home: Home) -> Memory:
+    """The notes of ``ACROSS`` among 300 others, half in each language."""
+    others = [
+        parts["form"].format(what, where, how)
+        for parts in ACROSS["others"].values()
+        for what, where, how in product(parts["whats"], parts["wheres"], parts["hows"])
+    ]
+    assert len(set(others)) == 300
+    texts = [note["text"] for note in ACROSS["notes"]]
+    return fill(store, embedder, "across", home, texts + others)
 
 
 #: The groups of questions: the memory that they are asked of, and their name.

@@ -691,7 +691,7 @@ class TestList:
         assert entries[0]["platform"] == "claude-code"
         assert entries[0]["turn"] == README_TURN
         text = filled.cli("list", "--full", LC_ALL="C", PYTHONUTF8="0").stdout.decode("utf-8")
-        assert "2026-03-05\n  14:47  claude-code  11111111\n    - User asked why" in text
+        assert "2026-03-05\n  14:47  claude-code  11111111  foreign\n    - User asked why" in text
         assert "备份脚本" in text
 
 

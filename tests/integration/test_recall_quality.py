@@ -13,10 +13,12 @@ from datetime import date, timedelta
 
 import pytest
 from recall_sets import (
+    ACROSS,
     BILINGUAL,
     CODE,
     GROUPS,
     Memory,
+    across_memory,
     bilingual_memory,
     bilingual_others,
     code_memory,
@@ -77,6 +79,20 @@ def test_a_question_finds_its_note_in_the_other_language(
     without = hits((bilingual.search(asked, cross_language=False), text) for asked, text in pairs)
     assert with_step >= 0.9 * len(pairs)
     assert without <= 0.4 * len(pairs)
+
+
+def test_questions_that_share_no_name_with_their_note(
+    store: Store, embedder: Embedder, home: Home
+) -> None:
+    memory = across_memory(store, embedder, home)
+    for language in ("en", "zh"):
+        notes = [note for note in ACROSS["notes"] if note["language"] == language]
+        pairs = [(note["question"], note["text"]) for note in notes]
+        assert len(pairs) >= 30
+        with_step = hits((memory.search(asked), text) for asked, text in pairs)
+        without = hits((memory.search(asked, cross_language=False), text) for asked, text in pairs)
+        assert with_step >= 0.85 * len(pairs)
+        assert without <= 0.5 * len(pairs)
 
 
 @pytest.mark.parametrize(("entry", "question"), [("en", "zh"), ("zh", "en")])
