@@ -159,7 +159,9 @@ def redact_turn(turn: Turn, settings: RedactSettings | None = None) -> tuple[Tur
         return result.text
 
     items = tuple(
-        dataclasses.replace(item, text=clean(item.text), output=clean(item.output))
+        dataclasses.replace(
+            item, text=clean(item.text), name=clean(item.name), output=clean(item.output)
+        )
         for item in turn.items
     )
     return dataclasses.replace(turn, items=items), dict(counts)

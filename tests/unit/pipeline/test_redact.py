@@ -409,6 +409,7 @@ def test_turn_is_redacted_in_every_text() -> None:
             Item("user", f"use {token}"),
             Item("tool", f"export GH={token}", name="Bash", output=f"GH={token}", failed=True),
             Item("note", token),
+            Item("tool", "", name=f"call {token}"),
             Item("assistant", f"Done with {token}"),
         ),
         state="finished",
@@ -416,7 +417,7 @@ def test_turn_is_redacted_in_every_text() -> None:
     )
     clean, counts = redact_turn(turn)
     assert token not in repr(clean)
-    assert counts == {"github-token": 5}
+    assert counts == {"github-token": 6}
     assert clean.items[1].name == "Bash"
     assert clean.items[1].failed
     assert redact_turn(clean) == (clean, {})
