@@ -25,10 +25,10 @@ def config(machine: Machine) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(
+def openclaws(
     tmp_path_factory: pytest.TempPathFactory, program: Callable[[str], str], models_dir: Path
 ) -> Iterator[Machine]:
-    """A machine with OpenClaw, some agents of its user's, and memsearch."""
+    """A machine with OpenClaw and some agents of its user's."""
     with Model() as model:
         machine = Machine(tmp_path_factory.mktemp("openclaw") / "me 我", model, models_dir)
         make_places(machine)
@@ -36,8 +36,20 @@ def installed(
         entries["main"] = {}
         more = f', "entries": {json.dumps(entries, ensure_ascii=False)}'
         with_openclaw(machine, program, free_port(), more)
-        machine.memsearch("install", "openclaw")
         yield machine
+
+
+@pytest.fixture(scope="module")
+def before(openclaws: Machine) -> bytes:
+    """The user's configuration as it was before memsearch."""
+    return config(openclaws).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def installed(openclaws: Machine, before: bytes) -> Machine:
+    assert b"// mine" in before
+    openclaws.memsearch("install", "openclaw")
+    return openclaws
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +178,7 @@ def test_the_same_project_from_everywhere(gateway: Gateway) -> None:
 
 @pytest.mark.usefixtures("worker")
 def test_another_process_goes_on_and_uninstalling_leaves_what_is_not_ours(
-    gateway: Gateway,
+    gateway: Gateway, before: bytes
 ) -> None:
     machine = gateway.machine
     gateway.stop()  # it lets no other process at its sessions
@@ -176,9 +188,11 @@ def test_another_process_goes_on_and_uninstalling_leaves_what_is_not_ours(
     machine.settle("The turn of another process")
     assert machine.times_asked("The turn of another process") == 1
     assert machine.times_asked("And a third turn") == 1
-    # OpenClaw writes its configuration anew when it likes: then our part alone goes.
+    written_anew = b"// mine" not in config(machine).read_bytes()
     machine.memsearch("uninstall", "openclaw")
-    left = config(machine).read_text("utf-8")
-    assert "memsearch" not in left
-    assert "stub-token" in left
+    left = config(machine).read_bytes()
+    # OpenClaw writes its configuration anew when it likes: then our part alone goes.
+    assert left == before or written_anew
+    assert b"memsearch" not in left
+    assert b"stub-token" in left
     assert not (machine.home / "agents" / "openclaw").exists()
