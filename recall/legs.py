@@ -250,7 +250,7 @@ class Ranker:
         vector = self._asked.vector
         if vector is None:
             return None
-        why = ""
+        why, command = "", "memsearch index"
         model = model_of(str((held or {}).get(IDENTITY) or ""))
         dimension = index.dimension(collection)
         if held is not None and held.get(PARTIAL):
@@ -262,8 +262,9 @@ class Ranker:
                 f"the index holds vectors of {dimension} numbers and the model of now gives"
                 f" {len(vector)}"
             )
+            command += " --force"  # under the same name: nothing else tells that it changed
         if why:
-            self._note(f"Searched by keywords alone: {why}; memsearch index renews it")
+            self._note(f"Searched by keywords alone: {why}; {command} renews it")
             return None
         direction = self._directions.get(collection)
         if direction is None or len(direction.vector) != len(vector):

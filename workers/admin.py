@@ -127,6 +127,8 @@ def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict
             hint="name a Markdown file or a folder",
         )
     embedders.check_present(engine.settings().embedding, engine.home)
+    if force and not cost.estimates(engine.log):  # else what waits tells it
+        _learn_dimension(engine)
     mended = remake_missing(engine) or mend_damaged(engine, thorough=force)
     # A collection is of one model: what else was indexed in it goes along.
     current = identity(engine)
@@ -159,6 +161,21 @@ def _compact(engine: Engine, project: Project, request: Mapping[str, Any]) -> di
     answer = compactions_of(engine).answer(project, request)
     moved = len(answer.get("moved", ()))
     return answer | {"collection": project.collection, "queued": 2 * moved, "unreadable": []}
+
+
+def _learn_dimension(engine: Engine) -> None:
+    """Ask an endpoint how long its vectors are, if nobody knows.
+
+    It may have changed them under the same name; what the cache has of another length is then
+    embedded again.
+    """
+    embedder = engine.embedder()
+    if embedder.dimension is not None:
+        return
+    try:
+        embedder.embed_query("?")
+    except MemsearchError as error:
+        engine.note("dimension_unknown", level="warning", error=error.message)
 
 
 def _forget(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict[str, Any]:

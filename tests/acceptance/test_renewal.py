@@ -192,6 +192,22 @@ def test_a_change_of_mind_in_the_middle(two: Two) -> None:
         assert two.tidy()
 
 
+def test_an_endpoint_that_gives_other_vectors_under_the_same_name(two: Two) -> None:
+    two.index()
+    two.stubs["model-a"].dimension = 2 * DIMENSION
+    assert two.search() == ""
+    request = {"cwd": str(two.world.project), "environ": {}, "paths": [], "force": True}
+    ask(two.home, two.world.environ, "index", request, wait=True)
+    answer = backend.answer(
+        "search",
+        requests.search_request("valve", cwd=str(two.world.project), environ={}),
+        two.home,
+        two.world.environ,
+    )
+    assert all(item["similarity"] is not None for item in answer["results"])
+    assert two.tidy()
+
+
 def test_settings_change_while_workers_run_and_turns_come(world: World, session: Session) -> None:
     """The built-in model, an endpoint of another dimension, and back, by the commands alone."""
     with StubLLM(dimension=12) as stub:
