@@ -76,7 +76,7 @@ class Walk:
         Not where another named folder, or the path itself, was named and gives it.
         """
         inside = [rule for rule in self.rules if path.startswith(rule.root.rstrip("/") + "/")]
-        return bool(inside) and path not in self.files and all(r.excludes(path) for r in inside)
+        return bool(inside) and all(r.excludes(path) for r in inside) and path not in self.files
 
 
 def is_document(path: str) -> bool:
