@@ -56,12 +56,16 @@ def result_text(number: int, item: Mapping[str, Any]) -> str:
     return "\n".join(line for line in (head, f"   {place}  {heading}".rstrip(), body) if line)
 
 
+#: How the comments begin that our own files hold for memsearch, not for who reads an answer.
+_MARKS = ("<!-- session:", "<!-- digest of ", "<!-- end of ")
+
+
 def _readable(content: str, heading: str) -> str:
-    """A result's text without what stands above it already and without its anchor."""
+    """A result's text without what stands above it already, its anchor and a digest's marks."""
     lines = content.split("\n")
     if heading and lines[0].split() == heading.split():
         del lines[0]
-    return "\n".join(line for line in lines if not line.startswith("<!-- session:")).strip()
+    return "\n".join(line for line in lines if not line.startswith(_MARKS)).strip()
 
 
 def freshness_notes(told: Mapping[str, Any]) -> list[str]:
