@@ -299,7 +299,7 @@ def _assignment(text: str, at: int, rank: int) -> _Span | None:
     word, op = match["word"].lower(), match["op"].strip().rstrip(":").rstrip()
     before = rules.name_before(text, at).lower()
     blank = match["op"].isspace()
-    if word == "pw" and before and before[-1].isalpha():
+    if word == "pw" and before and before[-1].isalpha() and not rules.at_edge(text, at, ""):
         return None
     if word == "pass" and not (match["word"].isupper() or before.endswith(("_", "-", "."))):
         # "3 tests pass: ..." as against a key of JSON, or a line of YAML.

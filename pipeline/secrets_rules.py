@@ -71,7 +71,8 @@ def at_edge(text: str, at: int, glue: str) -> bool:
     before = text[at - 1]
     if before in _WORD_CHARS:
         return _ESCAPED_EDGE.match(text, at) is not None
-    return before not in glue
+    # A line of a diff begins with a sign.
+    return before not in glue or (before in "-+" and (at == 1 or text[at - 2] in "\r\n"))
 
 
 def _token(kind: str, needle: str, pattern: str) -> Rule:
@@ -424,9 +425,9 @@ CONTEXTS: tuple[Rule, ...] = (
         ("cookie",),
         re.compile(
             r"cookie\\?[\"']?\s{0,4}[:,]\s{0,4}\\?[\"']?"
-            r"(?P<secret>[\w!#$%&*+.^|~-]{1,100}=[^\s\"'\\;]{4,4000}(?:;[^\r\n\"'\\]{0,4000})?)"
+            r"(?P<secret>[\w!#$%&*+.^|~-]{1,100}=[^\s\"'\\;]{1,4000}(?:;[^\r\n\"'\\]{0,4000})?)"
         ),
-        lambda value: not is_placeholder(value.partition("=")[2]),
+        lambda value: len(value) >= 10 and not is_placeholder(re.split(r"[=;\s]", value)[1]),
         glue="_",
         lowered=True,
     ),
@@ -443,7 +444,7 @@ CONTEXTS: tuple[Rule, ...] = (
         "password",
         ("curl", "wget"),
         re.compile(
-            r"(?:curl|wget)\b[^\r\n]{0,300}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?"
+            r"(?:curl|wget)\b[^\r\n]{0,300}?\s(?:-u|--user|--proxy-user)[ =]?\\{0,7}[\"']?"
             r"[^\s:\"']{1,100}:(?P<secret>[^\s\"'\\]{1,200})"
         ),
         _login,
@@ -467,7 +468,7 @@ CONTEXTS: tuple[Rule, ...] = (
             *("lftp", "smbclient", "net use", "codecov", "wandb", "ngrok", "-pass"),
         ),
         re.compile(
-            r"\b(?:(?:sqlcmd|(?:un)?zip)\b[^\r\n|;]{0,200}?[ \t]-P[ \t]{0,4}"
+            r"(?:(?:sqlcmd|(?:un)?zip)\b[^\r\n|;]{0,200}?[ \t]-P[ \t]{0,4}"
             r"|ldap(?:search|add|modify|delete|whoami|passwd)\b[^\r\n|;]{0,200}?[ \t]-w[ \t]{1,4}"
             r"|7za?\b[^\r\n|;]{0,200}?[ \t]-p"
             r"|user(?:add|mod)\b[^\r\n|;]{0,200}?[ \t]-p[ \t]{1,4}"
@@ -480,7 +481,7 @@ CONTEXTS: tuple[Rule, ...] = (
             r"|codecov(?:cli)?\b[^\r\n|;]{0,200}?[ \t]-t[ \t]{1,4}"
             r"|wandb[ \t]{1,4}login[ \t]{1,4}(?:--relogin[ \t]{1,4})?"
             r"|ngrok\b[^\r\n|;]{0,80}?authtoken[ \t]{1,4})"
-            r"(?!-)[\"']?(?P<secret>[^\s\"'\\|;]{4,200})"
+            r"(?!-)\\{0,7}[\"']?(?P<secret>[^\s\"'\\|;]{4,200})"
         ),
         _login,
         glue="_-",
@@ -490,8 +491,8 @@ CONTEXTS: tuple[Rule, ...] = (
         "password",
         ("sudo", "stdin", "chpasswd"),
         re.compile(
-            r"(?:echo|printf)[ \t]{1,4}(?:-n[ \t]{1,4})?[\"']?(?:[\w.-]{1,60}:)?"
-            r"(?P<secret>[^\s\"'|\\]{4,200})[\"']?[ \t]{0,4}\|[ \t]{0,4}"
+            r"(?:echo|printf)[ \t]{1,4}(?:-n[ \t]{1,4})?\\{0,7}[\"']?(?:[\w.-]{1,60}:)?"
+            r"(?P<secret>[^\s\"'|\\]{4,200})\\{0,7}[\"']?[ \t]{0,4}\|[ \t]{0,4}"
             r"(?:sudo[ \t][^\r\n|;]{0,60}?-\w{0,4}S\b|(?:sudo[ \t]{1,4})?chpasswd\b"
             r"|[^\r\n|;]{0,200}?--(?:password-)?stdin\b)"
         ),
@@ -502,7 +503,7 @@ CONTEXTS: tuple[Rule, ...] = (
         "password",
         ("<<<",),
         re.compile(
-            r"sudo[ \t][^\r\n|;<]{0,60}?-\w{0,4}S\b[^\r\n|;<]{0,80}<<<[ \t]{0,4}[\"']?"
+            r"sudo[ \t][^\r\n|;<]{0,60}?-\w{0,4}S\b[^\r\n|;<]{0,80}<<<[ \t]{0,4}\\{0,7}[\"']?"
             r"(?P<secret>[^\s\"'|\\]{4,200})"
         ),
         _login,
@@ -514,7 +515,8 @@ CONTEXTS: tuple[Rule, ...] = (
         ("value",),
         re.compile(
             r"(?:password|passwd|passphrase|secret|token|api[_.-]?key|access[_.-]?key|private[_.-]?key)"
-            r"\\?[\"']?\s{0,4},?\s{0,40}\\?[\"']?value\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?"
+            r"\\{0,7}[\"']?\s{0,4},?(?:\s|\\{1,3}[nrt]){0,40}\\{0,7}[\"']?value\\{0,7}[\"']?"
+            r"\s{0,4}[:=]\s{0,4}\\{0,7}[\"']?"
             r"(?P<secret>[^\s\"'\\,}<]{4,400})"
         ),
         _named_value,
@@ -527,12 +529,12 @@ CONTEXTS: tuple[Rule, ...] = (
         ("password", "passwd", "secret", "token", "api"),
         re.compile(
             r"(?:password|passwd|passphrase|secret|token|api[_.-]?key|access[_.-]?key)"
-            r"[\"']\s{0,4},\s{0,4}[\"'](?P<secret>[^\s\"'\\]{6,400})[\"']"
+            r"\\{0,7}[\"']\s{0,4},\s{0,4}\\{0,7}[\"'](?P<secret>[^\s\"'\\]{6,400})\\{0,7}[\"']"
         ),
         _named_value,
         glue=None,
         lowered=True,
-        behind=re.compile(r"\(\s{0,4}[\"'][\w.-]{0,60}\Z"),
+        behind=re.compile(r"\(\s{0,4}\\{0,7}[\"'][\w.-]{0,60}\Z"),
     ),
     Rule(
         # A value of YAML on a line of its own.
@@ -540,7 +542,8 @@ CONTEXTS: tuple[Rule, ...] = (
         ("password", "passwd", "secret", "token", "key"),
         re.compile(
             r"(?:password|passwd|passphrase|secret|token|api[_-]?key)[\"']?:[ \t]{0,4}[>|][+-]?"
-            r"[ \t]{0,4}\r?\n[ \t]{1,40}(?P<secret>[^\s\"']{4,500})[ \t]{0,4}(?=[\r\n]|\Z)"
+            r"[ \t]{0,4}(?:\r?\n|\\{1,3}n)[ \t]{1,40}(?P<secret>[^\s\"'`,\\]{4,500})"
+            r"[ \t]{0,4}(?=[\r\n\"'`,\\]|\Z)"
         ),
         lambda value: is_password(value, quoted=True) and not is_code(value),
         glue=None,
@@ -559,6 +562,18 @@ CONTEXTS: tuple[Rule, ...] = (
             r"(?P<secret>[!#-&(-+\--_a-~]{4,200})"
         ),
         lambda value: is_password(value, quoted=False) and not value.isalpha(),
+        glue=None,
+        lowered=True,
+    ),
+    Rule(
+        # Names that say so by a word which means other things, too.
+        "secret",
+        ("_pat", "erlang_cookie"),
+        re.compile(
+            r"(?:_pat|erlang_cookie)\\{0,7}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,7}[\"']?"
+            r"(?P<secret>[a-z0-9+/_-]{16,200})"
+        ),
+        looks_random,
         glue=None,
         lowered=True,
     ),
@@ -629,7 +644,9 @@ CONTEXTS: tuple[Rule, ...] = (
         # The logins in Docker's config.json: base64 of user:password.
         "authorization",
         ("auth",),
-        re.compile(r"\"auth\\?\"\s{0,4}:\s{0,4}\\?\"(?P<secret>[A-Za-z0-9+/]{8,400}={0,2})\\?\""),
+        re.compile(
+            r"\"auth\\{0,7}\"\s{0,4}:\s{0,4}\\{0,7}\"(?P<secret>[A-Za-z0-9+/]{8,400}={0,2})\\{0,7}\""
+        ),
         lambda value: looks_random(value) or value.endswith("="),
         glue=None,
     ),
@@ -656,8 +673,8 @@ CONTEXTS: tuple[Rule, ...] = (
         "password",
         (":543", ":643", ":*:"),
         re.compile(
-            r"(?<![^\s\"'])[\w.*-]{1,100}:(?:\d{4,5}|\*):[\w.*-]{1,60}:[\w.*-]{1,60}:"
-            r"(?P<secret>[^\s:\"'\\]{3,200})(?![^\s\"'])"
+            r"(?<![\w.*:/@-])[\w.*-]{1,100}:(?:\d{4,5}|\*):[\w.*-]{1,60}:[\w.*-]{1,60}:"
+            r"(?P<secret>[^\s:\"'`\\<\x1b\u3000-\u303f\u3400-\u9fff\uff00-\uffef]{3,200}+)(?!:)"
         ),
         _login,
         glue=None,
@@ -677,7 +694,10 @@ CONTEXTS: tuple[Rule, ...] = (
     Rule(
         "password",
         ("login",),
-        re.compile(r"login\s{1,4}\S{1,100}\s{1,8}password\s{1,4}(?P<secret>[^\s\"'\\]{1,200})"),
+        re.compile(
+            r"login(?:\s|\\{1,3}[nt]){1,4}[^\s\\]{1,100}(?:\s|\\{1,3}[nt]){1,8}password(?:\s|\\{1,3}[nt]){1,4}"
+            r"(?P<secret>[^\s\"'\\]{1,200})"
+        ),
         _not_placeholder,
         glue="_-",
         lowered=True,
@@ -716,7 +736,7 @@ ASSIGNMENT = re.compile(
     r"(?P<word>(?P<password>pass(?:word|wd|phrase|code)?|pwd?)"
     r"|secret(?:[_.-]?(?:access[_.-]?)?key)?|token|credentials?|_auth|key)"
     r"(?:[_-]?(?:base|value|string|data|prod|production|dev|test|staging|live|plain|\d{1,3})){0,2}"
-    r"\\?[\"'`]?\]?"
+    r"\\{0,7}[\"'`]?\]?"
     r"(?P<op>[ \t]{0,8}(?:===?|=>|:=|[=:]|%3d)[ \t]{0,8}"
     r"|[ \t]{1,4}(?:is|was)(?:[ \t]{0,4}:)?[ \t]{1,4}|[ \t]{1,4})"
     # A command that goes on in the next line.
@@ -725,8 +745,10 @@ ASSIGNMENT = re.compile(
     rf"\"(?P<dq>(?:[^\"\\\r\n]|\\.){{1,{MAX_SECRET_CHARS}}})\""
     rf"|'(?P<sq>(?:[^'\\\r\n]|\\.){{1,{MAX_SECRET_CHARS}}})'"
     rf"|`(?P<bq>[^`\r\n]{{1,{MAX_SECRET_CHARS}}})`"
-    rf"|\\\"(?P<eq>(?:[^\"\\\r\n]|\\[^\"]){{1,{MAX_SECRET_CHARS}}})\\\")"
-    rf"|(?P<bare>[^\s\"'`,;&\\|]{{1,{MAX_SECRET_CHARS}}}))",
+    rf"|\\{{1,7}}\"(?P<eq>(?:[^\"\\\r\n]|\\[^\"\\]){{1,{MAX_SECRET_CHARS}}})\\{{1,7}}\")"
+    # Chinese, a colour's end and a tag are not of the value.
+    rf"|(?P<bare>[^\s\"'`,;&\\|\x1b\u3000-\u303f\u3400-\u9fff\uff00-\uffef](?:(?!</)"
+    rf"[^\s\"'`,;&\\|\x1b\u3000-\u303f\u3400-\u9fff\uff00-\uffef]){{0,{MAX_SECRET_CHARS}}}))",
     re.IGNORECASE,
 )
 
@@ -753,8 +775,10 @@ ENV_PASSWORD = re.compile(r"PASS(?:WORD|WD|PHRASE|CODE)?\d?$|PWD$")
 
 #: Any assignment of a long run of one piece, for ``is_high_entropy``.
 HIGH_ENTROPY = re.compile(
-    r"(?<![\w.+/-])(?P<name>[A-Za-z_][\w.-]{0,60})\\?[\"']?\s{0,4}(?:=>|:=|[=:])\s{0,4}\\?[\"']?"
-    r"(?P<secret>[A-Za-z0-9+/_-]{32,200}={0,2})(?![A-Za-z0-9+/_=.-])"
+    r"(?:(?<![\w.+/-])|(?<=^[-+])|(?<=\x1b\[[0-9]m)|(?<=\x1b\[[0-9]{2}m))"
+    r"(?P<name>[A-Za-z_][\w.-]{0,60})\\?[\"']?\s{0,4}(?:=>|:=|[=:])\s{0,4}\\?[\"']?"
+    r"(?P<secret>[A-Za-z0-9+/_-]{32,200}={0,2})(?![A-Za-z0-9+/_=-]|\.[A-Za-z0-9])",
+    re.MULTILINE,
 )
 
 _NAME_CHARS = _WORD_CHARS | frozenset("_-.$")

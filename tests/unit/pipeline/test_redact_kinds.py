@@ -11,6 +11,15 @@ from memsearch.pipeline.redact import redact
 PIECE = 8
 
 
+#: How people and tools quote what they quote.
+SURROUNDINGS = ("{}", "Here it is:\n{}\nThat was it.", "> {}", "\t{}\r\n")
+#: The same within a line.
+IN_A_LINE = (
+    *("Use `{}` here", "1. {}", "({})", "密钥如下：{}。请保存", "-{}", "+{}", "> > {}"),
+    *("\x1b[32m{}\x1b[0m", "<code>{}</code>", "{}, and more", "It was {}.", "{}\\"),
+)
+
+
 def pieces_left(secrets: tuple[str, ...], text: str) -> list[str]:
     return [
         secret
@@ -23,7 +32,7 @@ def pieces_left(secrets: tuple[str, ...], text: str) -> list[str]:
     ("text", "secrets"), [each[1:] for each in CREDENTIALS], ids=[each[0] for each in CREDENTIALS]
 )
 def test_no_piece_of_it_is_left(text: str, secrets: tuple[str, ...]) -> None:
-    for around in ("{}", "Here it is:\n{}\nThat was it.", "> {}", "\t{}\r\n"):
+    for around in (*SURROUNDINGS, *(() if "\n" in text else IN_A_LINE)):
         made = around.replace("{}", text)
         once = redact(made).text
         assert pieces_left(secrets, once) == []
