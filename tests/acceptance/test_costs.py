@@ -193,7 +193,7 @@ def test_a_rate_limit_is_waited_for_as_long_as_it_says(world: World, stub: StubL
     stub.order("429:2", "500", kind="embeddings")
     world.run("index", check=None)  # it ends before or after the pause, as the machine is fast
     world.drain("--wait")
-    first, second, third = (each.at for each in stub.of("embeddings"))
+    first, second, *later = (each.at for each in stub.of("embeddings"))
     assert second - first >= 2
-    assert third > second
+    assert later  # a slow machine may send what it chunked in two requests
     assert world.search("valve 1.1")[0]["ranks"]["dense"] is not None
