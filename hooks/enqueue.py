@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 #: Seconds that a busy database is tried before the payload goes to the spool. Two agents
 #: kill a SessionEnd hook after 1 to 1.5 s.
 BUSY_BOUND_SECONDS = 0.6
+#: Seconds that the hooks before it are waited for. Where a hundred come at once, to spool takes
+#: less than to wait, and a living worker sweeps the spool several times a second.
+LINE_BOUND_SECONDS = 0.1
 #: Seconds between two tries, growing from the first to the second. SQLite's own handler
 #: sleeps up to 0.1 s, which is what makes a hundred hooks at once slow.
 RETRY_SECONDS = (0.0005, 0.003)
@@ -314,7 +317,7 @@ def commit(home: Home, record: dict[str, object]) -> None:
     """
     deadline = time.monotonic() + BUSY_BOUND_SECONDS
     path = home.state_db
-    place = stand_in_line(home, deadline)
+    place = stand_in_line(home, time.monotonic() + LINE_BOUND_SECONDS)
     try:
         before = _inode(path)
         db = sqlite3.connect(path, timeout=0, isolation_level=None)
@@ -350,14 +353,17 @@ def stand_in_line(home: Home, deadline: float) -> int | None:
 
     SQLite's lock has no queue. A hundred hooks that all try it every few milliseconds take the
     processors from the one that holds it; in line, the kernel wakes the next. Whoever is not
-    in this line (workers, a hook that was stopped) is met at the database, as before.
+    in this line, such as workers, is met at the database.
 
     Args:
         home: Whose log.
-        deadline: When to go on without a place, in seconds of ``time.monotonic``.
+        deadline: How long to wait for a place, in seconds of ``time.monotonic``.
 
     Returns:
-        A descriptor to close when the database was written, or None without a place.
+        A descriptor to close when the database was written, or None where there is no line.
+
+    Raises:
+        sqlite3.OperationalError: It took too long.
     """
     try:
         place = os.open(home.hooks_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -380,7 +386,10 @@ def stand_in_line(home: Home, deadline: float) -> int | None:
             fcntl.flock(place, fcntl.LOCK_EX)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-    except (_TimeIsUpError, OSError):
+    except _TimeIsUpError:
+        os.close(place)
+        raise sqlite3.OperationalError("other hooks are at the database") from None
+    except OSError:
         os.close(place)
         return None
     finally:

@@ -208,8 +208,8 @@ def restore(home: Home) -> tuple[str, str]:
 def _hooks_held_back(home: Home) -> Iterator[None]:
     """Take the hooks' line, so that none opens the log between two of its files.
 
-    A hook that was stopped in front of it is not waited for: what it commits to the old file
-    it also spools, since it looks whether the file is still the one it opened.
+    A hook that was stopped in it is not waited for: what it commits to the old file it also
+    spools, since it looks whether the file is still the one it opened.
     """
     fd = os.open(home.hooks_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

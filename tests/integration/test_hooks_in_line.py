@@ -64,14 +64,13 @@ def in_line(home):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/locks"), reason="the kernel does not list its locks")
-def test_a_hook_waits_for_the_one_before_it_and_goes_on_at_once(home, holder, monkeypatch):
-    monkeypatch.setattr(enqueue, "BUSY_BOUND_SECONDS", 60.0)
+def test_a_hook_waits_for_the_one_before_it_and_goes_on_at_once(home, holder):
     waiting = subprocess.Popen(
         [
             sys.executable,
             "-P",
             "-c",
-            "import sys; from memsearch.hooks import enqueue; enqueue.BUSY_BOUND_SECONDS = 60.0\n"
+            "import sys; from memsearch.hooks import enqueue; enqueue.LINE_BOUND_SECONDS = 60.0\n"
             "sys.exit(enqueue.main(['--platform', 'codex']))",
         ],
         stdin=subprocess.PIPE,
@@ -95,12 +94,11 @@ def test_a_hook_waits_for_the_one_before_it_and_goes_on_at_once(home, holder, mo
     assert not os.path.exists(home.spool)
 
 
-def test_a_hook_that_was_stopped_in_front_holds_nobody_up(home, holder, monkeypatch):
-    monkeypatch.setattr(enqueue, "BUSY_BOUND_SECONDS", 0.05)
+def test_behind_a_hook_that_was_stopped_the_spool_takes_the_next(home, holder):
     os.kill(holder.pid, signal.SIGSTOP)
-    enqueue.commit(home, record(1))
-    enqueue.commit(home, record(2))
-    assert events(home) == 2
+    for session in ("a", "b"):
+        assert enqueue.store(home, {"platform": "codex", "session": session}, None, 0.0) == "spool"
+    assert len(os.listdir(home.spool)) == 2
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
@@ -147,8 +145,8 @@ def test_a_log_that_is_swapped_under_a_hook_loses_nothing(home, monkeypatch):
 
 
 def test_a_swap_of_the_log_holds_hooks_back(home):
-    with backup._hooks_held_back(home):
-        assert enqueue.stand_in_line(home, 0.0) is None
+    with backup._hooks_held_back(home), pytest.raises(sqlite3.OperationalError):
+        enqueue.stand_in_line(home, 0.0)
     place = enqueue.stand_in_line(home, 0.0)
     assert place is not None
     os.close(place)
