@@ -67,13 +67,13 @@ def add(kind: str, secret: str, *frames: str) -> None:
 add(
     "npm",
     "npm_" + alnum(36),
-    "//registry.npmjs.org/:_authToken={}",
+    "//npm.example.com/:_authToken={}",
     "NPM_TOKEN={} npm publish",
-    "npm config set //registry.npmjs.org/:_authToken {}",
+    "npm config set //npm.example.com/:_authToken {}",
     "echo {} | npm login",
     '"npmToken": "{}"',
 )
-add("npm legacy", uuid(), "//registry.npmjs.org/:_authToken={}")
+add("npm legacy", uuid(), "//npm.example.com/:_authToken={}")
 add("npm _auth", base64_text(20), "_auth={}", '_auth = "{}"', "//npm.acme.io/:_password={}")
 add(
     "pypi",

@@ -108,7 +108,7 @@ LOOK_ALIKES: tuple[str, ...] = (
     "ssh://git@github.com:22/x/y.git",
     "docker run -u 1000:1000 alpine",
     "sk-circle sk-folding-cube sk-fading-circle",
-    "npm_config_registry=https://registry.npmjs.org/",
+    "npm_config_registry=https://npm.example.com/",
     "用户的密码是错误的，请重置密码",
     "密码：必填，至少八位；备份脚本上传超时，已改为分片上传",
     "arn:aws:iam::123456789012:role/deploy",
