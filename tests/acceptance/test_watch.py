@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -110,14 +111,22 @@ def test_workers_watch_the_memory_of_known_projects_and_still_end(
 ) -> None:
     world.memory.mkdir(parents=True)
     (world.memory / "rules.md").write_text("# Rules\n\nNo wombats\n", "utf-8")
-    world.settings["MEMSEARCH_WORKERS__IDLE_EXIT_MINUTES"] = "0.15"
+    world.settings["MEMSEARCH_WORKERS__IDLE_EXIT_MINUTES"] = "0.2"
     world.run("workers", "start")
     world.wait_for(lambda: world.status()["workers"]["listening"])
     world.search("wombats")  # by this the project becomes known
     world.wait_for(lambda: world.sql("SELECT state FROM documents") == [("done",)])
-    (world.memory / "MEMORY.md").write_text("# Mine\n\nThe bettong decides\n", "utf-8")
     count = "SELECT COUNT(*) FROM events WHERE type = 'DocumentChanged' AND data LIKE ?"
-    world.wait_for(lambda: world.sql(count, '%"cause": "watch"%') == [(1,)])
+    edits = iter(range(1000))
+
+    def seen() -> bool:
+        """Whether an edit was; what is written before the watch has begun is found without it."""
+        text = f"# Mine\n\nThe bettong decides, {next(edits)}\n"
+        (world.memory / "MEMORY.md").write_text(text, "utf-8")
+        time.sleep(1)
+        return bool(world.sql(count, '%"cause": "watch"%')[0][0])
+
+    world.wait_for(seen)
     world.wait_for(
         lambda: (
             world.sql("SELECT state FROM documents WHERE source LIKE '%MEMORY.md'") == [("done",)]
