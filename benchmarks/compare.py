@@ -23,7 +23,6 @@ import argparse
 import contextlib
 import json
 import os
-import site
 import statistics
 import subprocess
 import sys
@@ -38,7 +37,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 
-from enqueue import install
+from enqueue import install_whole
 from stub_llm import StubLLM
 
 OTHER = "memsearch==0.4.23"
@@ -313,11 +312,7 @@ def main() -> int:
             other = venv / "bin" / "python"
             pip = [other, "-m", "pip", "--quiet", "--disable-pip-version-check"]
             subprocess.run([*pip, "install", OTHER], check=True)
-        python = arguments.python
-        if python is None:
-            python = install(folder)
-            packages = next((python.parent.parent / "lib").glob("python*/site-packages"))
-            (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+        python = arguments.python or install_whole(folder)
         with StubLLM(dimension=DIMENSION) as stub:
             tools = [
                 Tool("ours", python.absolute(), folder, stub.openai_url),

@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import shutil
+import site
 import sqlite3
 import statistics
 import subprocess
@@ -53,6 +54,14 @@ def install(folder: Path) -> Path:
     python = venv / "bin" / "python"
     pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "install", "--no-deps", source], check=True)
+    return python
+
+
+def install_whole(folder: Path) -> Path:
+    """The same with the dependencies of the running interpreter; its Python."""
+    python = install(folder)
+    packages = next((python.parent.parent / "lib").glob("python*/site-packages"))
+    (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
     return python
 
 

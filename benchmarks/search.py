@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import site
 import statistics
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
 
-from enqueue import install, timed
+from enqueue import install_whole, timed
 
 #: The goal, in seconds.
 MAX_SECONDS = 0.25
@@ -200,11 +199,7 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="memsearch-bench-") as name:
         folder = Path(name)
-        python = arguments.python
-        if python is None:
-            python = install(folder)
-            packages = next((python.parent.parent / "lib").glob("python*/site-packages"))
-            (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+        python = arguments.python or install_whole(folder)
         found = measure(python.absolute(), folder, arguments.chunks, arguments.runs)
     print(json.dumps(found, indent=2) if arguments.json else table(found))
     return 0 if found["reached"] else 1

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import site
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from enqueue import install
+from enqueue import install_whole
 from search import fill, timed
 
 #: The goals, in MB and as a share of one core.
@@ -153,11 +152,7 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="memsearch-bench-") as name:
         folder = Path(name)
-        python = arguments.python
-        if python is None:
-            python = install(folder)
-            packages = next((python.parent.parent / "lib").glob("python*/site-packages"))
-            (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+        python = arguments.python or install_whole(folder)
         found = measure(python.absolute(), folder, arguments.chunks, arguments.seconds)
     print(json.dumps(found, indent=2) if arguments.json else table(found))
     return 0 if found["reached"] else 1

@@ -583,17 +583,4 @@ def _mentions(project: Project, chosen: Chosen, plan: Plan) -> list[str]:
     return found
 
 
-def known_projects(log: EventLog) -> list[Project]:
-    """Every project that the log knows."""
-    return [
-        Project(
-            root=row["root"],
-            memory_dir=row["memory_dir"],
-            base=row["base"],
-            collection=row["collection"],
-        )
-        for row in log.rows("SELECT * FROM projects ORDER BY memory_dir")
-    ]
-
-
-__all__ = ["Chosen", "Place", "Plan", "carry_out", "known_projects", "make_plan", "without"]
+__all__ = ["Chosen", "Place", "Plan", "carry_out", "make_plan", "without"]

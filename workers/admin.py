@@ -12,6 +12,7 @@ from memsearch.config.project import Project, resolve
 from memsearch.pipeline import cost, forget
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.index_repair import mend_damaged, remake_missing
+from memsearch.pipeline.projects import known_projects
 from memsearch.pipeline.stages.documents import identity
 from memsearch.recall.requests import flag_of, text_of, texts_of, with_forwarded
 from memsearch.sinks import embedders
@@ -192,7 +193,7 @@ def _forget(engine: Engine, project: Project, request: Mapping[str, Any]) -> dic
         )
     projects = [project]
     if flag_of(request, "all_projects"):
-        known = forget.known_projects(engine.log)
+        known = known_projects(engine.log)
         projects += [each for each in known if each.memory_dir != project.memory_dir]
     # What waits in the spool is in the log by then, where it is found like all the rest.
     sweep_spool(engine.home, engine.log)

@@ -14,7 +14,7 @@ from memsearch.config.project import Project
 from memsearch.config.statedb import new_id
 from memsearch.pipeline import compact
 from memsearch.pipeline.budget import next_midnight
-from memsearch.pipeline.forget import known_projects
+from memsearch.pipeline.projects import known_projects
 from memsearch.pipeline.status import epoch, failed_compactions
 from memsearch.pipeline.summarizers.calls import StoppedError
 from memsearch.recall.requests import flag_of, text_of

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from memsearch.config.errors import MemsearchError
 from memsearch.config.project import Project
 from memsearch.config.schema import Settings
+from memsearch.pipeline.projects import known_projects
 from memsearch.sinks.ignoring import Rules
 from memsearch.workers.reconcile import send_changed
 from memsearch.workers.watching import Watcher
@@ -37,7 +38,7 @@ class MemoryWatch:
         """Take in projects that became known, folders that were made or taken away."""
         folders = {
             folder: project
-            for project in self._known()
+            for project in known_projects(self._engine.log, MAX_PROJECTS)
             for folder in (project.memory_dir, project.archive_dir)
             if os.path.isdir(folder)
         }
@@ -69,19 +70,6 @@ class MemoryWatch:
     def _notice(self, words: str) -> None:
         self._engine.note("watch_polls", level="warning", why=words)
         notices_of(self._engine)[:] = [words]
-
-    def _known(self) -> list[Project]:
-        return [
-            Project(
-                root=row["root"],
-                memory_dir=row["memory_dir"],
-                base=row["base"],
-                collection=row["collection"],
-            )
-            for row in self._engine.log.rows(
-                "SELECT * FROM projects ORDER BY seen DESC LIMIT ?", (MAX_PROJECTS,)
-            )
-        ]
 
     def _project_of(self, path: str) -> Project | None:
         projects = self._projects

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from memsearch.config.errors import MemsearchError
 from memsearch.config.project import Project, source_of
 from memsearch.pipeline.events import document_stream
+from memsearch.pipeline.projects import known_projects
 from memsearch.pipeline.stages.append import document_changed
 from memsearch.pipeline.stages.documents import COST, identity
 from memsearch.sinks import embedders
@@ -30,13 +31,7 @@ def reconcile(engine: Engine) -> int:
         How many documents were sent.
     """
     changed = 0
-    for row in engine.log.rows("SELECT * FROM projects"):
-        project = Project(
-            root=row["root"],
-            memory_dir=row["memory_dir"],
-            base=row["base"],
-            collection=row["collection"],
-        )
+    for project in known_projects(engine.log):
         if os.path.isdir(project.root):
             changed += reconcile_project(engine, project)
     return changed
