@@ -17,6 +17,7 @@ from typing import Any
 
 from memsearch.config.paths import Home
 from memsearch.config.project import Project
+from memsearch.pipeline.stages.documents import row_of
 from memsearch.recall.dedupe import fold
 from memsearch.recall.legs import Asked, Ranker, Scope
 from memsearch.recall.scan import Scan
@@ -24,7 +25,7 @@ from memsearch.recall.search import Answer, Means, SearchOptions, search
 from memsearch.sinks.cache import EmbeddingCache
 from memsearch.sinks.chunker import chunk_document, embedding_text
 from memsearch.sinks.ids import chunk_hash
-from memsearch.sinks.keywords import chunk_keywords, query_keywords
+from memsearch.sinks.keywords import query_keywords
 from memsearch.sinks.language import Direction, add_up, direction
 from memsearch.sinks.types import Chunk, Embedder, Filters, Row, Store, Vectors
 
@@ -130,22 +131,8 @@ def write(
 
 
 def row(chunk: Chunk, vector: Vectors, model: str) -> Row:
-    return Row(
-        chunk_hash=chunk_hash(chunk, model),
-        embedding=vector,
-        content=chunk.content,
-        keywords=chunk_keywords(chunk),
-        source=chunk.source,
-        heading=chunk.heading,
-        heading_level=chunk.heading_level,
-        start_line=chunk.start_line,
-        end_line=chunk.end_line,
-        platform=chunk.platform,
-        session=chunk.session,
-        turn=chunk.turn,
-        day=chunk.day,
-        kind=chunk.kind,
-    )
+    """As the index stages write it."""
+    return row_of(chunk_hash(chunk, model), chunk, vector)
 
 
 def load(name: str) -> Any:
