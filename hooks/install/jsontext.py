@@ -302,13 +302,14 @@ def _cut(text: str, parent: Node, index: int) -> str:
 def _indent_at(text: str, at: int) -> str:
     """The blanks at the beginning of a line."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
-    return line[: len(line) - len(line.lstrip())]
+    return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _unit(text: str) -> str:
     """One step of indentation, as the first indented line shows it."""
-    for line in text.splitlines():
-        blank = line[: len(line) - len(line.lstrip())]
+    # Not splitlines: it also parts at signs that may stand within a text (U+0085, U+2028).
+    for line in text.split("\n"):
+        blank = line[: len(line) - len(line.lstrip(" \t"))]
         if blank and line.strip():
             return blank
     return INDENT

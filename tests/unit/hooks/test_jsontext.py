@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memsearch.config.errors import MemsearchError
@@ -81,6 +81,8 @@ values = st.recursive(
     values,
     st.sampled_from([None, 1, "\t"]),
 )
+@example({"\x85\xa0": None}, None, None)
+@example({"\u2028 a": None}, {"b": 1}, None)
 def test_what_is_put_in_and_taken_out_leaves_the_same_text(data, value, indent):
     data.pop("ours", None)
     text = json.dumps(data, ensure_ascii=False, indent=indent)
