@@ -61,6 +61,8 @@ class MemsearchError(Exception):
         self.tokens = tokens
         #: Who was asked, where somebody was; for the usage ledger.
         self.provider = ""
+        #: Whether it counts among the tries of what failed; see ``pipeline.engine``.
+        self.is_try = True
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message

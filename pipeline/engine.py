@@ -21,6 +21,7 @@ from memsearch.config.project import PROJECT_FILE
 from memsearch.pipeline.budget import Budget, settle
 from memsearch.pipeline.events import Event, EventType
 from memsearch.pipeline.log import EventLog, Transaction, is_missing_table
+from memsearch.pipeline.pacing import Pacing
 from memsearch.pipeline.projections import table_of
 from memsearch.pipeline.redact import excerpt
 from memsearch.pipeline.retry import decide
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 MAX_ERROR_CHARS = 4_000
 #: Seconds between two looks at the configuration files.
 CONFIG_SECONDS = 1.0
+#: Failures of a stream up to which one that is no try is not counted: what is refused while
+#: everything else passes has a fault of its own and must end some day.
+MAX_FREE_REFUSALS = 200
 
 Logger = Callable[..., None]
 
@@ -71,6 +75,7 @@ class Engine:
         #: Set when a search found that the index has a fault: it is looked at soon.
         self.index_doubted = threading.Event()
         self.budget = Budget(log)
+        self.pacing = Pacing()
         self._guard = threading.Lock()
         self._users = 0
         self._running: set[tuple[str, str]] = set()
@@ -236,6 +241,8 @@ class Engine:
             return
         retry = self.settings().retry
         attempt = int(row["attempts"]) + 1
+        if not error.is_try and self._refusals(row) < MAX_FREE_REFUSALS:
+            attempt = max(1, attempt - 1)
         decision = decide(
             error.kind,
             stage=stage,
@@ -257,6 +264,15 @@ class Engine:
             kind=error.kind.value,
             attempt=attempt,
             due=decision.due,
+        )
+
+    def _refusals(self, row: sqlite3.Row) -> int:
+        return int(
+            self.log.value(
+                "SELECT COUNT(*) FROM events WHERE stream = ? AND type = ?",
+                (row["stream"], EventType.STAGE_FAILED.value),
+            )
+            or 0
         )
 
     @staticmethod

@@ -111,9 +111,19 @@ def embed_texts(engine: Engine, documents: list[Document]) -> int:
     embedder, cache = engine.embedder(), engine.cache()
     known = cache.known(embedder.model, list(texts), dimension=embedder.dimension)
     todo = [name for name in texts if name not in known]
-    step = embedder.batch_size * BATCHES_A_STEP
-    for start in range(0, len(todo), step):
+    asked = ("embedding", engine.settings().embedding.base_url, embedder.model)
+    start, began = 0, time.time()
+    while start < len(todo):
+        engine.pacing.check(asked)
+        # A step that is refused half-way has to be paid for again.
+        step = embedder.batch_size * (1 if engine.pacing.has_limit(asked) else BATCHES_A_STEP)
         names = todo[start : start + step]
-        vectors = embedder.embed_passages([texts[name] for name in names])
+        try:
+            vectors = embedder.embed_passages([texts[name] for name in names])
+        except MemsearchError as error:
+            engine.pacing.heard(asked, error, began)
+            raise
+        engine.pacing.answered(asked)
         cache.put_many(embedder.model, dict(zip(names, vectors, strict=True)))
+        start += len(names)
     return len(todo)

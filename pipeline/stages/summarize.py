@@ -9,6 +9,7 @@ from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.pipeline import rules
 from memsearch.pipeline.budget import next_midnight, settle, today
 from memsearch.pipeline.events import Event, EventType, session_key
+from memsearch.pipeline.status import epoch
 from memsearch.pipeline.summarizers.choose import summarizer_for
 from memsearch.pipeline.turn_codec import dump_bullets, load_turn
 
@@ -41,6 +42,12 @@ def summarize(engine: Engine, stream: str) -> None:
         summarizer = summarizer_for(
             engine.part, settings, turn.platform, engine.home, engine.environ
         )
+        # Who is asked: an agent's own command line, or an endpoint.
+        where = turn.platform if summarizer.provider == "native" else own.base_url
+        asked = (summarizer.provider, where, summarizer.model)
+        engine.pacing.sit_out(asked, engine.stop)
+        if engine.stop.is_set():
+            return
         estimate = summarizer.estimate(turn)
 
         def ask() -> str:
@@ -68,7 +75,9 @@ def summarize(engine: Engine, stream: str) -> None:
             summary = summarizer.summarize(turn, timeout=own.timeout_seconds, stop=engine.stop)
         except MemsearchError as error:
             error.provider = summarizer.provider
+            engine.pacing.heard(asked, error, epoch(row["updated"]))
             raise
+        engine.pacing.answered(asked)
         with engine.commit(row) as tx_or_none:
             if tx_or_none is None:
                 return

@@ -195,5 +195,18 @@ def test_a_rate_limit_is_waited_for_as_long_as_it_says(world: World, stub: StubL
     world.drain("--wait")
     first, second, *later = (each.at for each in stub.of("embeddings"))
     assert second - first >= 2
-    assert later  # a slow machine may send what it chunked in two requests
+    assert later
     assert world.search("valve 1.1")[0]["ranks"]["dense"] is not None
+
+
+def test_a_limit_that_lets_something_through_is_no_failed_try(world: World, stub: StubLLM) -> None:
+    free(world, stub)
+    world.settings |= {"MEMSEARCH_RETRY__BASE_SECONDS": "0.1", "MEMSEARCH_RETRY__ATTEMPTS": "2"}
+    write(world, files=12, sections=BATCH)
+    stub.order("fine", *["429:0.3", "fine"] * 8, kind="embeddings")
+    world.run("index", check=None)
+    world.drain("--wait")
+    assert not world.sql("SELECT 1 FROM events WHERE type = 'DeadLettered'")
+    assert world.status()["waiting"] == []
+    taken = [each for each in stub.of("embeddings") if each.behaviour == "fine"]
+    assert sum(len(each.body["input"]) for each in taken) <= 12 * BATCH + 4 * BATCH

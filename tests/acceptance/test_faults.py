@@ -68,6 +68,26 @@ def test_two_failures_and_then_an_answer_is_one_entry(modelled, session, stub):
     assert stub.calls("chat") == 3
 
 
+def test_a_provider_that_asks_to_wait_is_left_alone_whatever_waits(modelled, session, stub):
+    stub.order("429:2")
+    turns = send(modelled, session, 12)
+    modelled.drain("--wait")
+    first, *others = (each.at for each in stub.of("chat"))
+    # Those that were under way when it said so; all of the others wait.
+    assert sum(at < first + 2 for at in others) <= 3
+    assert modelled.entries() == turns
+    assert len(modelled.sql("SELECT 1 FROM events WHERE type = 'StageFailed'")) <= 4
+
+
+def test_a_slow_provider_s_long_queue_dies_of_nothing(modelled, session, stub):
+    # Of five requests one passes; and there are more turns than requests at once, to the end.
+    stub.order(*(["fine"] + ["429:0.5"] * 4) * 7)
+    turns = send(modelled, session, 12)
+    modelled.drain("--wait")
+    assert not modelled.sql("SELECT 1 FROM events WHERE type = 'DeadLettered'")
+    assert modelled.entries() == turns
+
+
 @pytest.mark.parametrize("fault", ["500", "garbage", "empty", "none", "prose", "thinking-only"])
 def test_a_model_that_keeps_failing_writes_nothing_and_says_why(modelled, session, stub, fault):
     stub.default = fault

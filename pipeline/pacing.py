@@ -1,0 +1,121 @@
+"""A provider that asks to wait is asked nothing until then, whatever waits for it.
+
+Else each turn of a long queue would find out for itself that it comes too early, and would
+use up its tries on that.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from memsearch.config.errors import MemsearchError
+from memsearch.pipeline.retry import MAX_RETRY_AFTER_SECONDS
+
+#: Seconds of a pause that a thread sits out; what waits for longer gets a due time instead,
+#: so that the thread is free for those that ask somebody else.
+SIT_OUT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    until: float  # by time.monotonic
+    error: MemsearchError
+
+
+class Pacing:
+    """Which providers asked to wait, and until when. Thread-safe; one per engine.
+
+    A provider is whatever tells one place that is asked from another. Nothing of it outlives
+    the process: the first call of the next one asks again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pauses: dict[Hashable, _Pause] = {}
+        self._limited: set[Hashable] = set()
+        self._answered: dict[Hashable, float] = {}
+
+    def answered(self, provider: Hashable) -> None:
+        """Take in a success."""
+        with self._lock:
+            self._answered[provider] = time.time()
+
+    def heard(self, provider: Hashable, error: MemsearchError, since: float) -> None:
+        """Take in a failure; one that says when to come back begins a pause.
+
+        It is no try (``error.is_try``) where the provider has answered somebody else in the
+        meantime: a limit that lets something through is no outage. Nor is it where the call
+        was under way when another one began the pause.
+
+        Args:
+            provider: Who was asked.
+            error: What came of it.
+            since: When the one that asked last failed or began to wait, in seconds since
+                the epoch.
+        """
+        if not error.retry_after:
+            return
+        seconds = min(error.retry_after, MAX_RETRY_AFTER_SECONDS)
+        now = time.monotonic()
+        pause = _Pause(now + seconds, error)
+        with self._lock:
+            self._limited.add(provider)
+            known = self._pauses.get(provider)
+            pauses = known is not None and known.until > now
+            if pauses or self._answered.get(provider, 0.0) > since:
+                error.is_try = False
+            if known is None or known.until < pause.until:
+                self._pauses[provider] = pause
+
+    def left(self, provider: Hashable) -> float:
+        """Seconds until the provider may be asked; 0 for now."""
+        with self._lock:
+            pause = self._pauses.get(provider)
+            if pause is None:
+                return 0.0
+            left = pause.until - time.monotonic()
+            if left <= 0:
+                del self._pauses[provider]
+            return max(left, 0.0)
+
+    def has_limit(self, provider: Hashable) -> bool:
+        """Whether the provider has ever asked to wait: it is asked for little at a time."""
+        with self._lock:
+            return provider in self._limited
+
+    def check(self, provider: Hashable) -> None:
+        """Go on, or say that the provider asked to wait.
+
+        Raises:
+            MemsearchError: What the provider said, with the seconds that are left; no try of
+                whoever is told so.
+        """
+        left = self.left(provider)
+        with self._lock:
+            pause = self._pauses.get(provider)
+        if not left or pause is None:
+            return
+        said = pause.error
+        told = MemsearchError(
+            f"not asked yet: {said.message}", kind=said.kind, hint=said.hint, retry_after=left
+        )
+        told.is_try = False
+        raise told
+
+    def sit_out(self, provider: Hashable, stop: threading.Event) -> None:
+        """Wait for the end of a short pause; as ``check`` for a long one.
+
+        Args:
+            provider: Who is to be asked.
+            stop: Set when the worker ends; the wait ends too.
+
+        Raises:
+            MemsearchError: as ``check``.
+        """
+        while 0 < (left := self.left(provider)) <= SIT_OUT_SECONDS:
+            if stop.wait(left):
+                return
+        self.check(provider)
