@@ -17,8 +17,9 @@ import hashlib
 import json
 import os
 import stat
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -40,7 +41,7 @@ from memsearch.pipeline.redact import redact_text
 from memsearch.pipeline.stages.append import document_changed, notes_hash
 from memsearch.pipeline.summarizers import digests
 from memsearch.pipeline.summarizers.calls import StoppedError
-from memsearch.pipeline.summarizers.choose import summarizer_for
+from memsearch.pipeline.summarizers.choose import summarizer_for, who
 from memsearch.pipeline.summarizers.prompt import AGENT_NAMES
 from memsearch.pipeline.turn_codec import dump_bullets, load_bullets
 from memsearch.sinks import digest
@@ -346,7 +347,8 @@ def _notes(engine: Engine, project: Project, file: File) -> list[str]:
     ]
     found: list[str] = []
     for group in digests.split(safe, own.max_input_chars):
-        answer = _answer(engine, project, file.day, group, summarizer, own)
+        asked = who(summarizer, platform, own)
+        answer = _answer(engine, project, file.day, group, summarizer, own, asked)
         found += digests.first_bullets(group) if answer is None else answer
     cleaned = [clean_bullet(clean(note)) for note in found]
     return [note for note in cleaned if note]
@@ -359,6 +361,7 @@ def _answer(
     group: Sequence[Part],
     summarizer: Summarizer,
     own: Any,
+    provider: Hashable,
 ) -> list[str] | None:
     """A model's notes of a group of entries; None where no model is to be asked."""
     asked = digests.build(day, group, own.max_input_chars)
@@ -374,7 +377,9 @@ def _answer(
     spent = 0
     for wait in (*TRY_AFTER_SECONDS, None):
         _reserve(engine, project, stream, summarizer.cost_of(asked), summarizer.provider)
+        began = time.time()
         try:
+            engine.pacing.check(provider)
             summary = summarizer.answer_to(
                 asked,
                 most=digests.most_notes(group),
@@ -383,6 +388,8 @@ def _answer(
             )
         except MemsearchError as error:
             error.provider = summarizer.provider
+            if error.is_try:
+                engine.pacing.heard(provider, error, began)
             if error.kind is ErrorClass.BAD_REQUEST:
                 error.kind = ErrorClass.REFUSED  # it was ours, not that of whoever called us
             spent += error.tokens
@@ -393,6 +400,7 @@ def _answer(
             if isinstance(error, StoppedError) or engine.stop.wait(pause):
                 raise
             continue
+        engine.pacing.answered(provider)
         if summary is None:
             return None
         _settle(engine, project, stream, day, part, summary, spent)

@@ -241,14 +241,17 @@ class Engine:
             return
         retry = self.settings().retry
         attempt = int(row["attempts"]) + 1
+        free = False
         if not error.is_try and self._refusals(row) < MAX_FREE_REFUSALS:
             attempt = max(1, attempt - 1)
+            free = True
         decision = decide(
             error.kind,
             stage=stage,
             attempt=attempt,
             now=time.time(),
-            attempts=retry.attempts,
+            # Where there is one try only, what was no try has not used it up.
+            attempts=max(retry.attempts, attempt + 1) if free else retry.attempts,
             base_seconds=retry.base_seconds,
             retry_after=error.retry_after,
         )

@@ -11,7 +11,7 @@ import time
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from memsearch.config.errors import MemsearchError
+from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.pipeline.retry import MAX_RETRY_AFTER_SECONDS
 
 #: Seconds of a pause that a thread sits out; what waits for longer gets a due time instead,
@@ -21,8 +21,16 @@ SIT_OUT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
+    """Over when either clock says so: the one that only grows stands still while the machine
+    sleeps, the other may be set back."""
+
     until: float  # by time.monotonic
+    until_time: float  # by time.time
     error: MemsearchError
+
+    def left(self) -> float:
+        """Seconds that are left of it; 0 or less when it is over."""
+        return min(self.until - time.monotonic(), self.until_time - time.time())
 
 
 class Pacing:
@@ -46,8 +54,8 @@ class Pacing:
     def heard(self, provider: Hashable, error: MemsearchError, since: float) -> None:
         """Take in a failure; one that says when to come back begins a pause.
 
-        It is no try (``error.is_try``) where the provider has answered somebody else in the
-        meantime: a limit that lets something through is no outage. Nor is it where the call
+        A refusal is no try (``error.is_try``) where the provider has answered somebody else in
+        the meantime: a limit that lets something through is no outage. Nor is it where the call
         was under way when another one began the pause.
 
         Args:
@@ -56,19 +64,21 @@ class Pacing:
             since: When the one that asked last failed or began to wait, in seconds since
                 the epoch.
         """
-        if not error.retry_after:
+        if not error.retry_after and error.kind is not ErrorClass.RATE_LIMIT:
             return
-        seconds = min(error.retry_after, MAX_RETRY_AFTER_SECONDS)
-        now = time.monotonic()
-        pause = _Pause(now + seconds, error)
         with self._lock:
-            self._limited.add(provider)
             known = self._pauses.get(provider)
-            pauses = known is not None and known.until > now
-            if pauses or self._answered.get(provider, 0.0) > since:
+            left = known.left() if known is not None else 0.0
+            if left > 0 or self._answered.get(provider, 0.0) > since:
                 error.is_try = False
-            if known is None or known.until < pause.until:
-                self._pauses[provider] = pause
+            if not error.retry_after:
+                return
+            self._limited.add(provider)
+            seconds = min(error.retry_after, MAX_RETRY_AFTER_SECONDS)
+            if left < seconds:
+                self._pauses[provider] = _Pause(
+                    time.monotonic() + seconds, time.time() + seconds, error
+                )
 
     def left(self, provider: Hashable) -> float:
         """Seconds until the provider may be asked; 0 for now."""
@@ -76,7 +86,7 @@ class Pacing:
             pause = self._pauses.get(provider)
             if pause is None:
                 return 0.0
-            left = pause.until - time.monotonic()
+            left = pause.left()
             if left <= 0:
                 del self._pauses[provider]
             return max(left, 0.0)
@@ -105,17 +115,23 @@ class Pacing:
         told.is_try = False
         raise told
 
-    def sit_out(self, provider: Hashable, stop: threading.Event) -> None:
+    def sit_out(self, provider: Hashable, stop: threading.Event) -> bool:
         """Wait for the end of a short pause; as ``check`` for a long one.
 
         Args:
             provider: Who is to be asked.
             stop: Set when the worker ends; the wait ends too.
 
+        Returns:
+            Whether it has waited: what was read before may be so no more.
+
         Raises:
             MemsearchError: as ``check``.
         """
+        waited = False
         while 0 < (left := self.left(provider)) <= SIT_OUT_SECONDS:
+            waited = True
             if stop.wait(left):
-                return
+                return waited
         self.check(provider)
+        return waited

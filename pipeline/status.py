@@ -14,6 +14,7 @@ from memsearch.config.settings import Settings
 from memsearch.pipeline import cost, renewal
 from memsearch.pipeline.budget import today
 from memsearch.pipeline.log import EventLog
+from memsearch.pipeline.pacing import SIT_OUT_SECONDS
 from memsearch.pipeline.stages.documents import COST, identity_of
 from memsearch.sinks import embedders, lite_files
 from memsearch.sinks.store import index_uri
@@ -77,7 +78,7 @@ def status(log: EventLog, settings: Settings, around: Surroundings, now: float) 
     """
     waiting = _waiting(log, now)
     stuck = _stuck(log, settings, now)
-    failing = _failing(log)
+    failing = _failing(log, now)
     news = unseen_dead_letters(log, now)
     costs = cost.estimates(log)
     identity, fault = _identity(settings, Home(os.path.dirname(log.path)))
@@ -233,7 +234,8 @@ def _held(log: EventLog, now: float) -> list[dict[str, Any]]:
 
 def _stuck(log: EventLog, settings: Settings, now: float) -> list[str]:
     """What has been due for too long. ``updated`` is when the stream last moved."""
-    deadline = 2 * settings.summarize.timeout_seconds
+    # A pause that the provider asked for may be sat out before the call.
+    deadline = 2 * settings.summarize.timeout_seconds + SIT_OUT_SECONDS
     stuck = []
     for table, stage, limit in (
         ("hooks", "capture", STUCK_SECONDS),
@@ -264,7 +266,7 @@ def _stuck(log: EventLog, settings: Settings, now: float) -> list[str]:
     return stuck
 
 
-def _failing(log: EventLog) -> list[str]:
+def _failing(log: EventLog, now: float) -> list[str]:
     """Stages whose last try failed while something still waits for another."""
     failing = []
     for row in log.rows("SELECT * FROM progress WHERE failed IS NOT NULL"):
@@ -273,13 +275,18 @@ def _failing(log: EventLog) -> list[str]:
         table = {"capture": "hooks", "summarize": "turns", "append": "turns"}.get(
             row["stage"], "documents"
         )
-        retrying = log.value(
-            f"SELECT COUNT(*) FROM {table} WHERE state = 'open' AND stage = ? AND attempts > 0"
+        (retrying,) = log.rows(
+            f"SELECT COUNT(*) AS n, MIN(due) AS due FROM {table}"
+            " WHERE state = 'open' AND stage = ? AND attempts > 0"
             " AND COALESCE(error_class, '') NOT IN ('budget', 'not_yet', 'cost', 'rules')",
             (row["stage"],),
         )
-        if retrying:
-            failing.append(f"{row['stage']} fails, {retrying} to be tried again: {row['error']}")
+        if retrying["n"]:
+            left = (retrying["due"] or 0.0) - now
+            when = f" in {_span(left)}" if left >= 1 else ""
+            failing.append(
+                f"{row['stage']} fails, {retrying['n']} to be tried again{when}: {row['error']}"
+            )
     return failing
 
 

@@ -10,7 +10,7 @@ from memsearch.pipeline import rules
 from memsearch.pipeline.budget import next_midnight, settle, today
 from memsearch.pipeline.events import Event, EventType, session_key
 from memsearch.pipeline.status import epoch
-from memsearch.pipeline.summarizers.choose import summarizer_for
+from memsearch.pipeline.summarizers.choose import summarizer_for, who
 from memsearch.pipeline.turn_codec import dump_bullets, load_turn
 
 if TYPE_CHECKING:
@@ -24,9 +24,16 @@ def summarize(engine: Engine, stream: str) -> None:
         engine: The engine.
         stream: The turn's stream.
     """
+    # Whoever sat a pause out looks anew: meanwhile the turn may have been forgotten, or another
+    # provider named, and then nothing of it goes to this one.
+    while _has_to_look_anew(engine, stream):
+        continue
+
+
+def _has_to_look_anew(engine: Engine, stream: str) -> bool:
     row = engine.row("summarize", stream)
     if row is None:
-        return
+        return False
     with engine.failing("summarize", row):
         text = engine.log.payload(row["captured_id"])
         if text is None:
@@ -42,12 +49,9 @@ def summarize(engine: Engine, stream: str) -> None:
         summarizer = summarizer_for(
             engine.part, settings, turn.platform, engine.home, engine.environ
         )
-        # Who is asked: an agent's own command line, or an endpoint.
-        where = turn.platform if summarizer.provider == "native" else own.base_url
-        asked = (summarizer.provider, where, summarizer.model)
-        engine.pacing.sit_out(asked, engine.stop)
-        if engine.stop.is_set():
-            return
+        asked = who(summarizer, turn.platform, own)
+        if engine.pacing.sit_out(asked, engine.stop):
+            return not engine.stop.is_set()
         estimate = summarizer.estimate(turn)
 
         def ask() -> str:
@@ -61,16 +65,16 @@ def summarize(engine: Engine, stream: str) -> None:
 
         verdict = engine.budget.reserve_in_turn((row["at"], stream), engine.stop, ask)
         if verdict == "wait":
-            return  # the worker ends; the next start takes it up
+            return False  # the worker ends; the next start takes it up
         if verdict == "paused":
             if row["error_class"] == "budget":
-                return  # it is known; the sweep looks again
+                return False  # it is known; the sweep looks again
             with engine.commit(row) as tx_or_none:
                 if tx_or_none is not None:
                     due = next_midnight(time.time())
                     tx_or_none.append(Event(stream, EventType.BUDGET_PAUSED, {"due": due}))
             engine.note("budget_paused", level="warning", stream=stream)
-            return
+            return False
         try:
             summary = summarizer.summarize(turn, timeout=own.timeout_seconds, stop=engine.stop)
         except MemsearchError as error:
@@ -80,7 +84,7 @@ def summarize(engine: Engine, stream: str) -> None:
         engine.pacing.answered(asked)
         with engine.commit(row) as tx_or_none:
             if tx_or_none is None:
-                return
+                return False
             settle(tx_or_none, stream)
             tx_or_none.append(
                 Event(
@@ -103,3 +107,4 @@ def summarize(engine: Engine, stream: str) -> None:
                 )
             )
             tx_or_none.add_task("append", session_key(row["platform"], row["session"]))
+    return False

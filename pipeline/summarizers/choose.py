@@ -124,6 +124,18 @@ def summarizer_for(
     )
 
 
+def who(summarizer: Summarizer, platform: str, own: Summarize) -> tuple[str, str, str]:
+    """Who is asked in the end, by which a provider that asked to wait is known. Pure.
+
+    Args:
+        summarizer: The one that was chosen.
+        platform: The turn's agent, whose own command line it may be.
+        own: The settings for that agent, which name the endpoint else.
+    """
+    where = platform if summarizer.provider == "native" else own.base_url
+    return (summarizer.provider, where, summarizer.model)
+
+
 def probes_of(part: Callable[[object, Callable[[], Probes]], Probes]) -> Probes:
     """What a worker knows of the agents' command lines."""
     return part("summarizer probes", Probes)

@@ -383,6 +383,21 @@ def test_a_scheduled_run_that_fails_is_told(world: World, stub: StubLLM) -> None
     assert hashes(archive_of(world)).keys() == {f"{day}.md"}
 
 
+def test_a_provider_that_asked_to_wait_is_not_asked(
+    world: World, session: Session, stub: StubLLM
+) -> None:
+    (day,) = days_of(3, 1)
+    write_journal(world, day)
+    stub.default = "429:7200"
+    world.hook(session.payload(turn=session.turn("What is limited?", "Everything is.")))
+    world.run("workers", "start")
+    world.wait_for(lambda: world.sql("SELECT 1 FROM events WHERE type = 'StageFailed'"))
+    refused = compact(world, check=1)
+    assert "not asked yet" in json.dumps(refused)
+    assert stub.calls("chat") == 1
+    assert len(hashes(world.memory)) == 1
+
+
 def test_on_schedule(world: World) -> None:
     (day,) = days_of(3, 1)
     write_journal(world, day)

@@ -15,6 +15,12 @@ import pytest
 from stub_llm import StubLLM
 from world import COMMAND, Session, World
 
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.paths import Home
+from memsearch.pipeline.engine import Engine
+from memsearch.pipeline.events import Event, EventType
+from memsearch.pipeline.log import EventLog
+
 
 @pytest.fixture
 def stub():
@@ -86,6 +92,54 @@ def test_a_slow_provider_s_long_queue_dies_of_nothing(modelled, session, stub):
     modelled.drain("--wait")
     assert not modelled.sql("SELECT 1 FROM events WHERE type = 'DeadLettered'")
     assert modelled.entries() == turns
+
+
+def test_a_rate_limit_that_names_no_time_lets_no_long_queue_die(modelled, session, stub):
+    stub.order(*(["fine"] + ["429"] * 3) * 9)
+    turns = send(modelled, session, 12)
+    modelled.drain("--wait")
+    assert not modelled.sql("SELECT 1 FROM events WHERE type = 'DeadLettered'")
+    assert modelled.entries() == turns
+
+
+def test_a_long_pause_is_told_with_its_end_and_uses_up_no_only_try(modelled, session, stub):
+    modelled.settings["MEMSEARCH_RETRY__ATTEMPTS"] = "1"
+    modelled.settings["MEMSEARCH_RETRY__AUTO_REPLAY"] = "false"
+    stub.default = "429:7300"
+    send(modelled, session, 8)
+    modelled.drain(check=None)
+    # Those that were asked are dead, as the setting wants it; the others were not asked.
+    assert 1 <= stub.calls("chat") <= 4
+    status = modelled.status()
+    assert status["dead_letters"]["total"] <= stub.calls("chat")
+    assert status["turns"]["open"] >= 4
+    assert any("summarize fails" in reason and " in 2 h" in reason for reason in status["reasons"])
+
+
+def test_a_turn_forgotten_during_a_pause_is_sent_to_nobody(modelled, session, stub, monkeypatch):
+    send(modelled, session, 1)
+    log = EventLog(str(modelled.home / "state.db"))
+    engine = Engine(Home(str(modelled.home)), modelled.environ, log)
+    engine.run("capture", modelled.sql("SELECT stream FROM hooks")[0][0])
+    [(turn,)] = modelled.sql("SELECT stream FROM turns WHERE stage = 'summarize'")
+    refusal = MemsearchError("slow down", kind=ErrorClass.RATE_LIMIT, retry_after=2)
+    engine.pacing.heard(("openai", stub.openai_url, "stub"), refusal, 0)
+    sits, sit_out = threading.Event(), engine.pacing.sit_out
+
+    def told(*arguments):
+        sits.set()
+        return sit_out(*arguments)
+
+    monkeypatch.setattr(engine.pacing, "sit_out", told)
+    waiting = threading.Thread(target=engine.run, args=("summarize", turn))
+    waiting.start()
+    assert sits.wait(60)
+    with log.transaction() as tx:
+        tx.append(Event(turn, EventType.TURN_FORGOTTEN, {}))
+    waiting.join(60)
+    engine.close()
+    log.close()
+    assert stub.calls("chat") == 0
 
 
 @pytest.mark.parametrize("fault", ["500", "garbage", "empty", "none", "prose", "thinking-only"])

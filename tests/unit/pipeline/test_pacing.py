@@ -81,3 +81,35 @@ def test_a_refusal_is_no_try_where_somebody_was_answered_since():
     pacing.heard("here", late, time.time())
     pacing.heard("there", elsewhere, before - 1)
     assert [each.is_try for each in (passed, late, elsewhere)] == [False, True, True]
+
+
+def test_a_refusal_that_names_no_time_begins_no_pause_but_may_be_no_try():
+    pacing = Pacing()
+    before = time.time() - 1
+    first, second = refusal(None), refusal(None)
+    pacing.heard("here", first, before)
+    pacing.answered("here")
+    pacing.heard("here", second, before)
+    assert [first.is_try, second.is_try] == [True, False]
+    assert pacing.left("here") == 0
+    elsewise = MemsearchError("broken", kind=ErrorClass.SERVER)
+    pacing.heard("here", elsewise, before)
+    assert elsewise.is_try
+
+
+@pytest.mark.parametrize(("step", "over"), [(200, True), (-86_400, False)])
+def test_a_pause_ends_by_the_clock_on_the_wall_where_the_machine_slept(monkeypatch, step, over):
+    # To a process a sleep looks like this: only one of the two clocks has gone on.
+    pacing = Pacing()
+    pacing.heard("here", refusal(100), 0)
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + step)
+    assert (pacing.left("here") == 0) is over
+    assert pacing.left("here") <= 100
+
+
+def test_whoever_waited_is_told_so():
+    pacing = Pacing()
+    assert not pacing.sit_out("here", threading.Event())
+    pacing.heard("here", refusal(0.05), 0)
+    assert pacing.sit_out("here", threading.Event())
