@@ -14,6 +14,8 @@ from datetime import date, timedelta
 
 #: Larger distances back, in units, are left alone.
 MAX_COUNT = 3650
+#: What names more times is a pasted text; one that names this many is none.
+MAX_TIMES = 64
 #: Earlier years are numbers rather than times of a memory of agents' work.
 FIRST_YEAR = 2010
 
@@ -88,6 +90,8 @@ def named_time(question: str, today: date) -> Named | None:
         for match in pattern.finditer(text):
             if any(match.start() < end and begin < match.end() for begin, end in taken):
                 continue  # a part of a longer form
+            if len(taken) == MAX_TIMES:
+                return None
             taken.append(match.span())
             try:
                 days = read(match, today)

@@ -139,6 +139,7 @@ def test_plain_times(question: str, first: str, last: str) -> None:
         "用了3个月",
         "上周期的问题吗",
         "20 days agony",
+        pytest.param("昨天" * 100, id="a pasted text"),
         "what did we plan before March 3",
         "3月3日之前的计划",
         "下周二",
