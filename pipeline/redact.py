@@ -7,6 +7,7 @@ see that something stood there. Redacting twice changes nothing more.
 
 from __future__ import annotations
 
+import base64
 import bisect
 import dataclasses
 import functools
@@ -20,6 +21,7 @@ from typing import Protocol
 
 from memsearch.config import patterns
 from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.pipeline import secrets_near, secrets_services, secrets_views
 from memsearch.pipeline import secrets_rules as rules
 from memsearch.pipeline import secrets_values as values
 from memsearch.sources.base import Turn
@@ -76,7 +78,7 @@ def redact(text: str, own: OwnRules | None = None) -> Redacted:
         own: The user's own rules, from ``own_rules``.
     """
     marks = [match.span() for match in _MARK.finditer(text)] if "[redacted:" in text else []
-    spans = [span for span in _find(text, own) if not _from_mark(span, marks)]
+    spans = [span for span in _everywhere(text, own) if not _from_mark(span, marks)]
     if own is not None and own.allow:
         spans = [span for span in spans if not _allowed(text[span.start : span.end], own)]
     if not spans:
@@ -170,12 +172,44 @@ def redact_turn(turn: Turn, settings: RedactSettings | None = None) -> tuple[Tur
 # ----------------------------------------------------------------------------- finding
 
 
+def _everywhere(text: str, own: OwnRules | None) -> Iterator[_Span]:
+    """In the text, in what is seen of it, and in what is in it in base64."""
+    yield from _find(text, own)
+    yield from _in_base64(text)
+    seen = secrets_views.view(text)
+    if seen is not None:
+        for span in _find(seen.text, own):
+            start, end = seen.span(span.start, span.end)
+            name = seen.span(span.name, span.name + 1)[0] if span.name >= 0 else -1
+            yield _Span(start, end, span.kind, span.rank, name)
+
+
+#: A run of base64 that may be a text; longer ones are files.
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{24,8000}+={0,2}(?![A-Za-z0-9+/=_-])")
+
+
+def _in_base64(text: str) -> Iterator[_Span]:
+    """Texts in base64 that hold a secret: what ``base64 -d`` gives back."""
+    for match in _BASE64.finditer(text):
+        body = match[0].rstrip("=")
+        if len(body) % 4 == 1 or body.islower() or body.isupper() or body.isalpha():
+            continue
+        plain = base64.b64decode(body + "=" * (-len(body) % 4))
+        if plain.isascii() and not _NO_TEXT.search(plain):
+            held = next(_find(plain.decode("ascii"), None), None)
+            if held is not None:
+                yield _Span(*match.span(), held.kind, held.rank)
+
+
+_NO_TEXT = re.compile(rb"[^\t\n\r -~]")
+
+
 def _find(text: str, own: OwnRules | None) -> Iterator[_Span]:
     lower = _lower(text)
     rank = 0
     if "private" in lower:
         yield from _private_keys(text)
-    for rule in (*rules.TOKENS, *rules.CONTEXTS):
+    for rule in _RULES:
         rank += 1
         if not any(needle in lower for needle in rule.needles):
             continue
@@ -191,8 +225,13 @@ def _find(text: str, own: OwnRules | None) -> Iterator[_Span]:
     yield from _torn_tokens(text)
     yield from _named(text, lower, rank + 1)
     yield from _high_entropy(text, rank + 3)
+    for start, end, password, word in secrets_near.near(lower, text):
+        yield _Span(start, end, _NAMED_KIND[password], rank + 4, word)
     if own is not None:
-        yield from _own(text, own, rank + 4)
+        yield from _own(text, own, rank + 5)
+
+
+_RULES = (*rules.TOKENS, *secrets_services.TOKENS, *rules.CONTEXTS)
 
 
 def _stands_behind(pattern: re.Pattern[str], text: str, at: int) -> bool:
@@ -237,7 +276,7 @@ def _across(text: str, joints: Sequence[tuple[int, int]]) -> Iterator[_Span]:
         piece = bisect.bisect_right(pieces, (index, len(text), 0)) - 1
         return pieces[piece][1] + index - pieces[piece][0]
 
-    for rank, rule in enumerate(rules.TOKENS):
+    for rank, rule in enumerate((*rules.TOKENS, *secrets_services.TOKENS)):
         if any(needle in lower for needle in rule.needles):
             for match in rule.pattern.finditer(whole):
                 first, end = place(match.start()), place(match.end() - 1) + 1
@@ -312,12 +351,16 @@ def _assignment(text: str, at: int, rank: int) -> _Span | None:
         return None
     if before.rstrip("_-.").endswith(("public", "publickey")):
         return None
+    if match["op"] == ":" and _ARN.search(text, max(0, at - rules.BEHIND_CHARS), at):
+        return None  # the name of a secret at AWS
     group = next((name for name in _QUOTED_GROUPS if match[name] is not None), "bare")
     value = match[group]
     start = match.start(group)
     prose = op in ("is", "was")
     if group == "bare":
         value = _unbracketed(value.rstrip(".,;:!?") if prose else value)
+    if value.startswith("?") and text[at - len(before) - 2 : at - len(before)] == "${":
+        return None  # ${PASSWORD:?what to say where it is not set}
     end = start + len(value)
     after = text[end : end + 1] or " "
     if blank and not before.startswith("--") and not _set_by_command(before + word, value):
@@ -340,6 +383,9 @@ def _assignment(text: str, at: int, rank: int) -> _Span | None:
         secret = values.is_password(value, quoted=quoted, spaced=spaced, after=after)
     kind = _NAMED_KIND[match["password"] is not None]
     return _Span(start, end, kind, rank, at) if secret else None
+
+
+_ARN = re.compile(r"arn:[\w:-]{1,70}:\Z")
 
 
 def _set_by_command(name: str, value: str) -> bool:
@@ -413,6 +459,20 @@ _KEY_LINE = re.compile(
 )
 _KEY_REST = re.compile(_BETWEEN + r"{1,20}[A-Za-z0-9+/]{1,64}={0,2}(?![A-Za-z0-9 ])")
 _KEY_LINE_BACK = re.compile(r"[A-Za-z0-9+/]{1,200}={0,2}")
+#: A line of a key, whatever stands before and behind it: a number, a time, a mark of a comment.
+_KEY_RUN = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{40,}+={0,2}(?![A-Za-z0-9+/=])")
+#: Characters, and ends of lines, that may stand between two of these.
+_KEY_GAP_CHARS = 400
+_KEY_GAP_LINES = 4
+#: What stands between a key and something else.
+_NOT_OF_IT = re.compile(r"----|ssh-|Private-Lines")
+#: No line of a key is longer than this, in characters.
+_KEY_RUN_CHARS = 2_000
+#: The last line, which may be a short one.
+_KEY_TAIL = re.compile(
+    r"[^\n]{0,40}?(?:\\{1,7}[rn]|\n|<br>)[^\n]{0,60}?(?<![A-Za-z0-9+/])"
+    r"(?:[A-Za-z0-9+/]{2,64}={1,2}|[A-Za-z0-9+/]{16,40})(?![A-Za-z0-9+/=])"
+)
 _LEAST_KEY_LINE = 16
 _BREAK = re.compile(r"\\n|\n")
 
@@ -426,19 +486,27 @@ def _private_keys(text: str) -> Iterator[_Span]:
             yield _Span(mark.start(), _body_end(text, mark.end()), "private-key", 0)
         elif mark["which"] == "BEGIN":
             if begin is not None:
-                yield _Span(begin.start(), _body_end(text, begin.end()), "private-key", 0)
+                yield from _without_end(text, begin)
             begin = mark
         elif begin is not None and mark.start() - begin.end() <= _MAX_KEY_CHARS:
             yield _Span(begin.start(), mark.end(), "private-key", 0)
             begin = None
         else:
             if begin is not None:
-                yield _Span(begin.start(), _body_end(text, begin.end()), "private-key", 0)
+                yield from _without_end(text, begin)
                 begin = None
             yield _Span(_body_start(text, floor, mark.start()), mark.end(), "private-key", 0)
         floor = mark.end()
     if begin is not None:
-        yield _Span(begin.start(), _body_end(text, begin.end()), "private-key", 0)
+        yield from _without_end(text, begin)
+
+
+def _without_end(text: str, begin: re.Match[str]) -> Iterator[_Span]:
+    """A key that goes on to where its lines end; a program that looks for keys has none."""
+    end = _body_end(text, begin.end())
+    in_code = text[begin.start() - 1 : begin.start()] == text[end : end + 1] != ""
+    if end > begin.end() or not (in_code and text[end] in "\"'`"):
+        yield _Span(begin.start(), end, "private-key", 0)
 
 
 def _body_end(text: str, at: int) -> int:
@@ -448,7 +516,31 @@ def _body_end(text: str, at: int) -> int:
         end = match.end()
     if end > at and (match := _KEY_REST.match(text, end)):
         end = match.end()
+    return max(end, _marked_end(text, end, at))
+
+
+def _marked_end(text: str, begin: int, at: int) -> int:
+    """The same where something stands before each line."""
+    end = begin
+    while end - at < _MAX_KEY_CHARS:
+        match = _KEY_RUN.search(text, end, min(len(text), end + _KEY_GAP_CHARS + _KEY_RUN_CHARS))
+        if not match or not _follows(text, end, match.start()) or not _is_key_run(match[0]):
+            break
+        end = match.end()
+    if end > begin and (match := _KEY_TAIL.match(text, end)):
+        end = match.end()
     return end
+
+
+def _follows(text: str, end: int, start: int) -> bool:
+    if start - end > _KEY_GAP_CHARS or _NOT_OF_IT.search(text, end, start):
+        return False
+    return sum(1 for _ in _BREAK.finditer(text, end, start)) <= _KEY_GAP_LINES
+
+
+def _is_key_run(run: str) -> bool:
+    """As against a path or a name: both cases and digits, mixed all through."""
+    return values.is_mixed(run.rstrip("="))
 
 
 def _body_start(text: str, floor: int, at: int) -> int:
@@ -473,6 +565,10 @@ def _body_start(text: str, floor: int, at: int) -> int:
         if len(tail) >= _LEAST_KEY_LINE and _KEY_LINE_BACK.fullmatch(tail):
             begin = text.rindex(tail, start, end)
         break
+    for run in reversed(list(_KEY_RUN.finditer(text, floor, begin))):
+        if not _follows(text, run.end(), begin) or not _is_key_run(run[0]):
+            break
+        begin = run.start()
     return begin
 
 

@@ -218,7 +218,7 @@ TOKENS: tuple[Rule, ...] = (
         (".",),
         re.compile(
             r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}"
-            r"(?![A-Za-z0-9_.-])"
+            r"(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
         ),
         lambda value: any(char.isdigit() for char in value) and looks_random(value),
         glue="_.-",
@@ -489,12 +489,13 @@ CONTEXTS: tuple[Rule, ...] = (
     Rule(
         # A password on standard input: echo x | sudo -S.
         "password",
-        ("sudo", "stdin", "chpasswd"),
+        ("sudo", "stdin", "chpasswd", "--with-token", "secret create"),
         re.compile(
-            r"(?:echo|printf)[ \t]{1,4}(?:-n[ \t]{1,4})?\\{0,7}[\"']?(?:[\w.-]{1,60}:)?"
+            r"(?:echo|printf)[ \t]{1,4}(?:-n[ \t]{1,4}|[\"']?%s(?:\\n)?[\"']?[ \t]{1,4})?"
+            r"\\{0,7}[\"']?(?:[\w.-]{1,60}:)?"
             r"(?P<secret>[^\s\"'|\\]{4,200})\\{0,7}[\"']?[ \t]{0,4}\|[ \t]{0,4}"
             r"(?:sudo[ \t][^\r\n|;]{0,60}?-\w{0,4}S\b|(?:sudo[ \t]{1,4})?chpasswd\b"
-            r"|[^\r\n|;]{0,200}?--(?:password-)?stdin\b)"
+            r"|[^\r\n|;]{0,200}?(?:--(?:password-)?stdin\b|--with-token\b|secret create\b))"
         ),
         _login,
         glue="_-",
@@ -641,6 +642,46 @@ CONTEXTS: tuple[Rule, ...] = (
         glue=None,
     ),
     Rule(
+        # A line of a jar of cookies, as curl and wget keep it.
+        "cookie",
+        ("\ttrue\t", "\tfalse\t"),
+        re.compile(
+            r"\t(?:TRUE|FALSE)\t[^\t\r\n]{1,200}\t(?:TRUE|FALSE)\t\d{1,12}\t[^\t\r\n]{1,200}\t"
+            r"(?P<secret>[^\s]{8,4000})"
+        ),
+        looks_random,
+        glue=None,
+    ),
+    Rule(
+        # A code that is exchanged for a token, and the key of a function of Azure.
+        "code",
+        ("?code=", "&code="),
+        re.compile(r"[?&]code=(?P<secret>[A-Za-z0-9_%/.+~-]{20,2000}={0,2})"),
+        lambda value: _torn(value.replace("/", "")),
+        glue=None,
+    ),
+    Rule(
+        # A private key as JSON (RFC 7517): what is private of it.
+        "private-key",
+        ('"kty',),
+        re.compile(
+            r"\"(?:d|p|q|dp|dq|qi|k)\\{0,7}\"\s{0,4}:\s{0,4}\\{0,7}\""
+            r"(?P<secret>[A-Za-z0-9_-]{20,2000}={0,2})\\{0,7}\""
+        ),
+        glue=None,
+    ),
+    Rule(
+        # The salts of WordPress, which hold any sign.
+        "secret",
+        ("define(",),
+        re.compile(
+            r"define\([ \t]{0,4}[\"'](?:SECURE_AUTH|AUTH|LOGGED_IN|NONCE)_(?:KEY|SALT)[\"'],"
+            r"[ \t]{0,10}(?:'(?P<secret>[^'\r\n]{16,200})')"
+        ),
+        lambda value: looks_random(value) and not is_placeholder(value),
+        glue=None,
+    ),
+    Rule(
         # The logins in Docker's config.json: base64 of user:password.
         "authorization",
         ("auth",),
@@ -755,7 +796,8 @@ ASSIGNMENT = re.compile(
 #: The same in Chinese.
 ASSIGNMENT_CJK = re.compile(
     r"(?:(?P<password>密码|口令)|密钥|秘钥|令牌|凭证)"
-    r"[ \t]{0,3}(?P<op>[:：=]|是|为|[ \t])[ \t]{0,3}[\"'“‘`]?(?P<bare>[!#-&(-+\--_a-~]{4,300})"
+    r"[ \t]{0,3}(?P<op>[:：=]|是|为|[ \t])[ \t]{0,3}[\"'“‘`]?"
+    r"(?P<bare>[!#-&(-+\--;=-\[\]-_a-~]{4,300})"
 )
 
 #: A whole line ``NAME=value`` of an environment file or a shell.
@@ -763,7 +805,8 @@ ENV_LINE = re.compile(
     # As it stands in a quote, a diff, a list or behind a shell's prompt, too.
     r"^[ \t]{0,40}(?:[>+|$#*-][ \t]{0,4}){0,3}"
     r"(?:(?:export|set|ENV|ARG|-e|--env|\$env:)[ \t]{0,4})?"
-    r"(?P<name>[A-Z][A-Z0-9_]{1,80})=(?P<value>[^\s\"'`$<{]\S{3,500})[ \t]*\r?$",
+    r"(?P<name>[A-Z][A-Z0-9_]{1,80})=(?P<value>[^\s\"'`$<{](?:(?!</)\S){3,500})"
+    r"(?:[ \t]*\r?$|(?=</))",
     re.MULTILINE,
 )
 #: Names in such a line that say that the value is secret.
@@ -776,7 +819,7 @@ ENV_PASSWORD = re.compile(r"PASS(?:WORD|WD|PHRASE|CODE)?\d?$|PWD$")
 #: Any assignment of a long run of one piece, for ``is_high_entropy``.
 HIGH_ENTROPY = re.compile(
     r"(?:(?<![\w.+/-])|(?<=^[-+])|(?<=\x1b\[[0-9]m)|(?<=\x1b\[[0-9]{2}m))"
-    r"(?P<name>[A-Za-z_][\w.-]{0,60})\\?[\"']?\s{0,4}(?:=>|:=|[=:])\s{0,4}\\?[\"']?"
+    r"(?P<name>[A-Za-z_][\w.-]{0,60})\\?[\"']?\s{0,4}(?:(?:=>|:=|:)\s{0,4}|=[ \t]{0,4})\\?[\"']?"
     r"(?P<secret>[A-Za-z0-9+/_-]{32,200}={0,2})(?![A-Za-z0-9+/_=-]|\.[A-Za-z0-9])",
     re.MULTILINE,
 )

@@ -181,14 +181,22 @@ def is_high_entropy(name: str, value: str) -> bool:
     if "/" in value and any(len(part) > 3 and part.isalpha() for part in value.split("/")):
         return False
     body = value.rstrip("=")
-    upper = sum(char.isupper() for char in body)
-    lower = sum(char.islower() for char in body)
-    digits = sum(char.isdigit() for char in body)
-    if min(upper, lower) < 4 or digits < 4:
+    return is_mixed(body) and entropy(body) >= 4.2
+
+
+def is_mixed(value: str, letters: int = 4, digits: int = 4) -> bool:
+    """Whether both cases and digits are mixed all through, as where chance has drawn them.
+
+    Args:
+        value: What is looked at.
+        letters: The least number of each case.
+        digits: The least number of digits.
+    """
+    kinds = [_class(char) for char in value]
+    if min(kinds.count(0), kinds.count(1)) < letters or kinds.count(2) < digits:
         return False
     # Words joined into an identifier keep their case for long; random text changes it.
-    changes = sum(_class(a) != _class(b) for a, b in itertools.pairwise(body))
-    return changes >= len(body) * 0.4 and entropy(body) >= 4.2
+    return sum(a != b for a, b in itertools.pairwise(kinds)) >= len(value) * 0.4
 
 
 def _snake(name: str) -> str:

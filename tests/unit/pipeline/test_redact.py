@@ -527,6 +527,14 @@ _ADVERSARIAL = [
     "1",
     "a",
     "A1b",
+    "password !aA1b2c3",
+    "secret A1b2C3d4",
+    " as the password",
+    "%20",
+    "\x1b[31m",
+    "\u200b",
+    "aGVsbG8gd29ybGQgdGhpcyBpcw== ",
+    "-----BEGIN PRIVATE KEY-----\n" + "aB3" * 20 + "\n",
 ]
 
 

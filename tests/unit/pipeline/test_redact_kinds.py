@@ -1,7 +1,10 @@
-"""Credentials of some 150 kinds, each as people write it, and lines that only look like some."""
+"""Credentials of many kinds, each as people write it, and lines that only look like some."""
 
 from __future__ import annotations
 
+import itertools
+
+import credential_forms
 import pytest
 from credential_kinds import CREDENTIALS, LOOK_ALIKES
 
@@ -39,14 +42,31 @@ def test_no_piece_of_it_is_left(text: str, secrets: tuple[str, ...]) -> None:
         assert redact(once).text == once
 
 
-@pytest.mark.parametrize("line", LOOK_ALIKES)
+_FORMS = {
+    kind: [each[1:] for each in group]
+    for kind, group in itertools.groupby(credential_forms.CREDENTIALS, key=lambda each: each[0])
+}
+
+
+@pytest.mark.parametrize("kind", _FORMS)
+def test_no_piece_is_left_in_any_form(kind: str) -> None:
+    for text, secrets in _FORMS[kind]:
+        for around in (*SURROUNDINGS, *(() if "\n" in text else IN_A_LINE)):
+            made = around.replace("{}", text)
+            once = redact(made).text
+            assert pieces_left(secrets, once) == [], made
+            assert redact(once).text == once
+
+
+@pytest.mark.parametrize("line", [*LOOK_ALIKES, *credential_forms.LOOK_ALIKES])
 def test_it_is_left_as_it_is(line: str) -> None:
     assert redact(line).text == line
 
 
 def test_they_are_left_as_they_are_together() -> None:
-    text = "\n".join(LOOK_ALIKES)
-    assert redact(text).text == text
+    for lines in (LOOK_ALIKES, credential_forms.LOOK_ALIKES):
+        text = "\n".join(lines)
+        assert redact(text).text == text
 
 
 @pytest.mark.parametrize(
