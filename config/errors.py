@@ -7,6 +7,7 @@ words shown to a person come from one place. No layer raises a bare ``Exception`
 from __future__ import annotations
 
 import enum
+import errno
 
 
 class ErrorClass(enum.StrEnum):
@@ -66,3 +67,19 @@ class MemsearchError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+#: What says nothing about the file that was asked for: a disk or a network folder that is away,
+#: a machine that is short of something. All of it may end without anybody touching the file.
+_PASSING = frozenset(
+    {
+        *(errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN),
+        *(errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH, errno.ENOLCK, errno.EBUSY),
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ETXTBSY),
+    }
+)
+
+
+def passes(error: OSError) -> bool:
+    """Whether an error of the operating system says nothing about the file itself. Pure."""
+    return error.errno in _PASSING

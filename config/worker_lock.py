@@ -27,27 +27,35 @@ def take_lock(home: Home) -> int | None:
 
     The pid of the last holder leaves the file with it: until the new holder has written its
     own, the file names nobody, rather than a process that may be somebody else's by now.
+
+    Raises:
+        OSError: The file cannot be made, or its file system knows no locks.
     """
     fd = os.open(home.worker_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    for _ in range(TRIES):
-        if _try(fd, fcntl.LOCK_EX):
-            os.ftruncate(fd, 0)
-            return fd
-        # Refused by a worker, or by somebody who asks for one (``is_held``) and lets go at
-        # once. To take that one for a worker would lose a start. It leaves room for a shared
-        # lock, a worker does not.
-        if not _try(fd, fcntl.LOCK_SH):
-            break
-        fcntl.flock(fd, fcntl.LOCK_UN)
-        time.sleep(TRY_SECONDS)
+    try:
+        for _ in range(TRIES):
+            if _try(fd, fcntl.LOCK_EX):
+                os.ftruncate(fd, 0)
+                return fd
+            # Refused by a worker, or by somebody who asks for one (``is_held``) and lets go at
+            # once. To take that one for a worker would lose a start. It leaves room for a shared
+            # lock, a worker does not.
+            if not _try(fd, fcntl.LOCK_SH):
+                break
+            fcntl.flock(fd, fcntl.LOCK_UN)
+            time.sleep(TRY_SECONDS)
+    except OSError as error:
+        os.close(fd)
+        raise OSError(error.errno, error.strerror, home.worker_lock) from error
     os.close(fd)
     return None
 
 
 def _try(fd: int, kind: int) -> bool:
+    """Lock if nobody else has; a file system without locks must not look like a worker."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
-    except OSError:
+    except (BlockingIOError, PermissionError, InterruptedError):
         return False
     return True
 
@@ -110,15 +118,35 @@ def clear_stamp(home: Home) -> None:
 
 def is_held(home: Home) -> bool:
     """Whether a worker lives. The lock is tried shared for a moment, so that two that ask at
-    once do not take each other for a worker."""
+    once do not take each other for a worker. Where there are no locks, none does."""
     try:
         fd = os.open(home.worker_lock, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:
         return not _try(fd, fcntl.LOCK_SH)
+    except OSError:
+        return False
     finally:
         os.close(fd)
+
+
+def fault(home: Home) -> str:
+    """Why no worker can hold the lock, in words; empty where one can, or none was tried yet."""
+    try:
+        fd = os.open(home.worker_lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return ""  # no home yet, or one that is said to be unwritable elsewhere
+    try:
+        _try(fd, fcntl.LOCK_SH)
+    except OSError as error:
+        return (
+            f"no worker can run, {home.worker_lock} cannot be locked: {error.strerror};"
+            " set MEMSEARCH_HOME to a folder on a disk of this machine"
+        )
+    finally:
+        os.close(fd)
+    return ""
 
 
 def write_pid(fd: int) -> None:

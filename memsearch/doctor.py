@@ -264,6 +264,9 @@ def _model(settings: Settings, home: Home, environ: Mapping[str, str]) -> Findin
 
 def _worker(home: Home) -> Finding:
     pid = worker_lock.holder_pid(home) if os.path.isdir(home.run) else None
+    if fault := worker_lock.fault(home):
+        what, _, then = fault.rpartition("; ")
+        return Finding("worker", "fault", what, then)
     if pid is None:
         return Finding("worker", "note", "none runs; the next hook or search starts one")
     return Finding("worker", "ok", f"pid {pid}")

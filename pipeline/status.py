@@ -47,6 +47,7 @@ class Surroundings:
         early_deaths: Starts in a row that did not reach their first refill.
         put_aside: Damaged files that were moved out of the way, and what replaced them works.
         watch: Why the worker's watching is slower than it should be, in words.
+        unlockable: Why no worker can run here at all, in words.
     """
 
     worker_pid: int | None
@@ -60,6 +61,7 @@ class Surroundings:
     early_deaths: int = 0
     put_aside: tuple[str, ...] = ()
     watch: tuple[str, ...] = ()
+    unlockable: str = ""
 
 
 def status(log: EventLog, settings: Settings, around: Surroundings, now: float) -> dict[str, Any]:
@@ -309,7 +311,7 @@ def _held_by_rules(log: EventLog) -> list[str]:
 
 
 def _outside(around: Surroundings) -> list[str]:
-    reasons = []
+    reasons = [around.unlockable] if around.unlockable else []
     if around.bad_spooled:
         reasons.append(
             f"{around.bad_spooled} files in spool/bad are no hooks; memsearch forget --put-aside"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.errors import ErrorClass, MemsearchError, passes
 from memsearch.sinks.ignoring import SKIPPED_FOLDERS, Rules
 from memsearch.sinks.journal_format import journal_day
 from memsearch.sinks.types import Kind
@@ -255,4 +255,6 @@ def _state(status: os.stat_result) -> FileState:
 
 def _error(exc: OSError, path: str) -> MemsearchError:
     kind = ErrorClass.PERMISSION if isinstance(exc, PermissionError) else ErrorClass.BAD_FILE
+    if passes(exc):
+        kind = ErrorClass.BUSY
     return MemsearchError(f"cannot read {path}: {exc.strerror or exc}", kind=kind)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.errors import ErrorClass, MemsearchError, passes
 from memsearch.config.paths import sync_folder
 from memsearch.sinks.anchors import encode_value
 from memsearch.sinks.journal_format import (
@@ -402,5 +402,9 @@ def error_of(exc: OSError, path: str) -> MemsearchError:
     if exc.errno in _DENIED:
         return MemsearchError(
             message, kind=ErrorClass.PERMISSION, hint="allow writing there, or set MEMSEARCH_DIR"
+        )
+    if passes(exc):
+        return MemsearchError(
+            message, kind=ErrorClass.BUSY, hint="check the disk, or what its folder is mounted from"
         )
     return MemsearchError(message, kind=ErrorClass.BAD_FILE)

@@ -76,7 +76,14 @@ def ask(
                 _show(answer, steps)
                 continue
         except client.Unreachable:
-            lock = worker_lock.take_lock(home)
+            try:
+                lock = worker_lock.take_lock(home)
+            except OSError as error:
+                raise MemsearchError(
+                    f"{home.worker_lock}: {error.strerror}",
+                    kind=ErrorClass.PERMISSION,
+                    hint="check its owner and permissions, or set MEMSEARCH_HOME to another folder",
+                ) from error
             if lock is None:
                 time.sleep(BEGIN_SECONDS)
                 continue

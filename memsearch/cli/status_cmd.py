@@ -76,6 +76,7 @@ def collect() -> dict[str, Any]:
         spooled_seconds=max((_age(path) for path in spool), default=0.0),
         worker_seconds=_age(home.worker_lock),
         early_deaths=worker_lock.early_deaths(home),
+        unlockable=worker_lock.fault(home),
         put_aside=tuple(aside.path for aside in put_aside.damaged(home)),
         bad_spooled=len(put_aside.bad_spooled(home)),
         problems=tuple(str(problem) for problem in loaded.problems if problem.severity != "note"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsearch.config import project as projects
 from memsearch.config import statedb
-from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.errors import ErrorClass, MemsearchError, passes
 from memsearch.pipeline import messages, rules
 from memsearch.pipeline.events import Event, EventType, turn_stream
 from memsearch.pipeline.redact import reading as redacted_reading
@@ -208,7 +208,7 @@ def look(
             raise
         raise MemsearchError(
             f"the transcript {path} cannot be read: {error.strerror}",
-            kind=ErrorClass.BAD_FILE,
+            kind=ErrorClass.BUSY if passes(error) else ErrorClass.BAD_FILE,
             hint="put it back, then memsearch dead-letter replay",
         ) from error
     if reading.foreign:

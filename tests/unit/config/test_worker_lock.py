@@ -1,5 +1,7 @@
 """The worker's lock: who asks for it must not be taken for a worker, and no pid is believed."""
 
+import errno
+import fcntl
 import os
 import threading
 
@@ -89,3 +91,26 @@ def test_the_wait_after_starts_that_died_early(home, failures, ago, left):
 def test_a_clock_that_was_set_back_holds_no_start_off(home):
     worker_lock.stamp_start(home, 1_000_000.0)
     assert worker_lock.backoff_left(home, 900_000.0) == 0.0
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_no_living_worker(home, monkeypatch, number):
+    os.close(worker_lock.take_lock(home))
+    assert worker_lock.fault(home) == ""
+
+    def flock(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(OSError, match=r"worker\.lock"):
+        worker_lock.take_lock(home)
+    assert not worker_lock.is_held(home)
+    assert os.strerror(number) in worker_lock.fault(home)
+
+
+def test_a_living_worker_is_no_fault(home):
+    lock = worker_lock.take_lock(home)
+    assert worker_lock.is_held(home)
+    assert worker_lock.fault(home) == ""
+    os.close(lock)
+    assert worker_lock.fault(home) == ""

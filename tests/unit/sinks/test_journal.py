@@ -557,3 +557,21 @@ def test_a_day_of_three_thousand_entries_is_read_not_parsed(place: Place) -> Non
         + "\n"
         + entry_lines(entry("new2", session="s2"))
     )
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENOTCONN])
+def test_a_sync_that_fails_for_now_is_tried_again_and_makes_no_second_entry(
+    place: Place, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    place.append(entry("t0"))
+    with monkeypatch.context() as patch:
+
+        def fsync(_: int) -> None:
+            raise OSError(number, os.strerror(number))
+
+        patch.setattr(os, "fsync", fsync)
+        with pytest.raises(MemsearchError) as failed:
+            place.append(entry("t1"))
+    assert failed.value.kind is ErrorClass.BUSY
+    place.append(entry("t1"))
+    assert place.turns() == ["t0", "t1"]
