@@ -4,6 +4,10 @@ The plugin in the repository does the same by Claude Code's own means. This way 
 ``claude`` on the PATH, can be shown beforehand and undone byte for byte, which
 ``claude plugin`` does not offer: it writes four files of its own and keeps a copy of the
 checkout.
+
+A hook is one line for the agent's shell, in which our own path is quoted and nothing else
+varies. Releases since about 2.1.140 take an argument list instead, and those before it pass
+over that list without a word: a hook would run, and say nothing of what it is for.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from memsearch.hooks.install.place import AGENTS_FOLDER, LAUNCHER, Place, asset,
 NAME = "claude-code"
 DISPLAY = "Claude Code"
 PROGRAM = "claude"
+#: How the script stands in the plugin's hooks.
+_IN_PLUGIN = '"${CLAUDE_PLUGIN_ROOT}/hooks/assets/memsearch.sh"'
 #: What to do after an installation.
 NEXT = "start a new session of Claude Code; its first turn is remembered"
 
@@ -44,13 +50,23 @@ def groups(place: Place) -> Groups:
     for event, (group,) in found.items():
         hooks = group["hooks"]
         assert isinstance(hooks, list)
-        made[event] = {**group, "hooks": [{**hook, "command": place.launcher} for hook in hooks]}
+        made[event] = {**group, "hooks": [_installed(hook, place) for hook in hooks]}
     return made
 
 
+def _installed(hook: dict[str, object], place: Place) -> dict[str, object]:
+    command = str(hook["command"]).replace(_IN_PLUGIN, place.shell_launcher())
+    return {**hook, "command": command}
+
+
 def is_ours(command: str) -> bool:
-    """Whether a hook's command is the script of some home of memsearch."""
-    return command.strip("'\"").endswith(f"/{AGENTS_FOLDER}/{LAUNCHER}")
+    """Whether a hook's command runs the script of some home of memsearch.
+
+    Alone it is what was installed formerly, with its arguments in a list beside it.
+    """
+    _, script, rest = command.partition(f"/{AGENTS_FOLDER}/{LAUNCHER}")
+    words = rest.strip("'\"").split()
+    return bool(script) and (words in ([], ["permit"]) or words[1:3] == ["--platform", NAME])
 
 
 def look(place: Place) -> Installed:

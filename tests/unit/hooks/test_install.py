@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home
-from memsearch.hooks.install import base, files, hooks_json, openclaw, run, tomltext
+from memsearch.hooks.install import base, claude_code, files, hooks_json, openclaw, run, tomltext
 from memsearch.hooks.install.files import Change
 from memsearch.hooks.install.place import Place
 
@@ -170,6 +171,41 @@ def test_an_update_replaces_ours(user: User) -> None:
     Path(path).write_bytes(files.dump(record))
     assert [change.path for change in run.install(agent, user.place)] == [str(skill)]
     run.remove(agent, user.place)
+    assert user.all() == before
+
+
+def test_hooks_with_a_list_of_arguments_are_replaced(user: User) -> None:
+    """Former installations left the arguments beside the command, for some releases unseen."""
+    agent = base.agent("claude-code")
+    before = user.all()
+    run.install(agent, user.place)
+    settings = user.folder / ".claude" / "settings.json"
+    formerly = settings.read_text()
+    for hooks in claude_code.groups(user.place).values():
+        (hook,) = hooks["hooks"]  # type: ignore[misc]
+        words = shlex.split(hook["command"])
+        own = f'"command": {json.dumps(hook["command"], ensure_ascii=False)}'
+        as_list = json.dumps(words[1:])
+        formerly = formerly.replace(own, f'"command": {json.dumps(words[0])}, "args": {as_list}')
+    assert formerly.count('"args"') == 6
+    settings.write_text(formerly)
+    path = files.record_path(user.place.home, agent.NAME)
+    record = files.load(path)
+    record.files[str(settings)] = (
+        record.files[str(settings)][0],
+        files.digest(settings.read_bytes()),
+    )
+    Path(path).write_bytes(files.dump(record))
+    assert [change.path for change in run.install(agent, user.place)] == [str(settings)]
+    assert '"args"' not in settings.read_text()
+    assert agent.look(user.place).faults == ()
+    # The same where the user has changed the file since.
+    settings.write_text(formerly.replace("sonnet", "opus"))
+    run.install(agent, user.place)
+    assert '"args"' not in settings.read_text()
+    run.remove(agent, user.place)
+    assert settings.read_text() == SETTINGS.replace("sonnet", "opus")
+    settings.write_text(SETTINGS)
     assert user.all() == before
 
 
