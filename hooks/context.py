@@ -46,6 +46,8 @@ say memsearch trust.
 
 Example:
   memsearch context
+
+Exit codes: 0; 2 when a person calls it wrongly.
 """
 
 

@@ -38,6 +38,12 @@ where the project has one and the prompt is ten columns or more.
   --platform PLATFORM  claude-code, codex, openclaw or opencode
   --format FORMAT      json (as Claude Code and Codex take it) or text
   --enqueue            also take note of the event, as memsearch enqueue does
+
+Example:
+  echo '{"prompt": "why did we drop redis?", "cwd": "…"}' \\
+    | memsearch hint --platform claude-code
+
+Exit codes: 0; 2 when a person calls it wrongly.
 """
 
 

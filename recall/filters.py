@@ -10,6 +10,7 @@ from typing import cast, get_args
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.recall.dates import parse_day
 from memsearch.sinks.types import Filters, Kind
+from memsearch.sources.registry import platforms
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -35,7 +36,7 @@ def make_filters(
         since: First day, inclusive, as ``recall.dates`` reads it; empty for none.
         until: Last day, inclusive.
         day: One day; not together with ``since`` or ``until``.
-        platform: An agent's name.
+        platform: An agent's name, one of ``sources.registry.platforms``.
         session: A conversation's id. Data, whatever it holds.
         source_prefix: Compared character by character with the stored source, absolute or
             relative to the project.
@@ -43,7 +44,8 @@ def make_filters(
         archive: The archive may answer too.
 
     Raises:
-        MemsearchError: ``CONFIG`` when a date is none, the range is empty, a kind is unknown.
+        MemsearchError: ``CONFIG`` when a date is none, the range is empty, an agent or a kind is
+            unknown.
     """
     if day and (since or until):
         raise MemsearchError("--day cannot stand beside --since or --until", kind=ErrorClass.CONFIG)
@@ -56,6 +58,12 @@ def make_filters(
             f"--since {first} lies after --until {last}, so no day is left",
             kind=ErrorClass.CONFIG,
             hint="swap them",
+        )
+    if platform and platform not in platforms():
+        raise MemsearchError(
+            f"--platform: there is no agent {platform!r}",
+            kind=ErrorClass.CONFIG,
+            hint="one of " + ", ".join(platforms()),
         )
     return Filters(
         since=first,

@@ -94,10 +94,17 @@ def list_journals(
         (copies that a sync made) is listed once.
 
     Raises:
-        MemsearchError: ``CONFIG`` for a bad date or a broken configuration.
+        MemsearchError: ``CONFIG`` for a bad date, an unknown agent or a broken configuration.
     """
     project, _ = load_at(cwd, environ, strict=True)
-    wanted = make_filters(today=local_today(), base=project.base, day=day, since=since, until=until)
+    wanted = make_filters(
+        today=local_today(),
+        base=project.base,
+        day=day,
+        since=since,
+        until=until,
+        platform=platform,
+    )
     found: list[Listed] = []
     notes: list[str] = []
     folders = [project.memory_dir, *([project.archive_dir] if archive else [])]

@@ -47,6 +47,12 @@ def config() -> None:
     Settings come from the defaults, MEMSEARCH_HOME/config.toml, the project's .memsearch.toml
     (a few keys), the environment (MEMSEARCH_SECTION__KEY) and a command's flags; the later
     goes before the earlier.
+
+    \b
+    Examples:
+      memsearch config list --resolved
+      memsearch config set summarize.provider extractive
+      memsearch config get search.top_k
     """
 
 
@@ -61,6 +67,11 @@ def init(project: bool) -> None:
     """Write a file that shows every setting, its meaning and its default.
 
     It changes nothing by itself, and a file that is there already is left as it is.
+
+    \b
+    Examples:
+      memsearch config init
+      memsearch config init --project
     """
     from memsearch.config.editing import PROJECT_FILE_MODE, create
     from memsearch.config.paths import FILE_MODE, tilde
@@ -76,7 +87,12 @@ def init(project: bool) -> None:
 @config.command("path")
 @_in_project
 def path(project: bool) -> None:
-    """Print where the file lies, whether or not it exists."""
+    """Print where the file lies, whether or not it exists.
+
+    \b
+    Example:
+      "$EDITOR" "$(memsearch config path)"
+    """
     with _told():
         click.echo(_file(project))
 
@@ -87,6 +103,11 @@ def get(key: str) -> None:
     """Print the value of KEY that is in force here (search.top_k).
 
     A secret is never printed; a list is printed as TOML.
+
+    \b
+    Examples:
+      memsearch config get search.top_k
+      memsearch config get 'projects."/home/me/work/app".collection'
     """
     from memsearch.config.credentials import masked
     from memsearch.config.editing import known_key
@@ -117,6 +138,12 @@ def set_(key: str, value: str, project: bool) -> None:
     A list is a TOML array ('["a", "b"]') or texts with commas between them. For a secret
     give env:NAME and keep NAME=value in MEMSEARCH_HOME/env: it then stays out of your
     shell's history too.
+
+    \b
+    Examples:
+      memsearch config set summarize.provider extractive
+      memsearch config set capture.exclude '["~/private/*"]'
+      memsearch config set --project search.top_k 8
     """
     from memsearch.config.credentials import masked
     from memsearch.config.editing import set_key
@@ -138,6 +165,10 @@ def unset(key: str, project: bool) -> None:
     """Take KEY out of the file, so that the default holds again.
 
     Also takes out what is no setting, such as a misspelt name.
+
+    \b
+    Example:
+      memsearch config unset summarize.provider
     """
     from memsearch.config.editing import unset_key
     from memsearch.config.keys import dotted
@@ -155,7 +186,13 @@ def unset(key: str, project: bool) -> None:
 @click.option("--resolved", is_flag=True, help="All settings, also those with their defaults.")
 @click.option("--json", "as_json", is_flag=True, help='{"key": {"value": …, "origin": …}}')
 def list_(resolved: bool, as_json: bool) -> None:
-    """Show what is set here, and where. Secrets are not shown."""
+    """Show what is set here, and where. Secrets are not shown.
+
+    \b
+    Examples:
+      memsearch config list
+      memsearch config list --resolved --json
+    """
     with _told():
         loaded = _loaded()
     rows = list(_rows(loaded, resolved))

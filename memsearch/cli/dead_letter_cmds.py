@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,7 +17,15 @@ if TYPE_CHECKING:
     from memsearch.pipeline.dead_letters import DeadLetter
     from memsearch.pipeline.log import EventLog
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _stage(what: str) -> Callable[[F], F]:
+    stages = click.Choice(("capture", "summarize", "append", "chunk", "embed", "upsert"))
+    listed = ", ".join(stages.choices)
+    return click.option("--stage", type=stages, metavar="STAGE", help=f"{what}: {listed}.")
 
 
 @click.group("dead-letter")
@@ -34,16 +43,22 @@ def dead_letter() -> None:
 
 
 @dead_letter.command("list")
-@click.option("--stage", default="", help="Only of this stage, for instance summarize.")
+@_stage("Only of this stage")
 @click.option("--since", default="", metavar="DAY", help="Only since then: YYYY-MM-DD, 2d, 1w.")
 @_json
-def list_(stage: str, since: str, as_json: bool) -> None:
-    """List the dead letters, oldest first, each with its reason."""
+def list_(stage: str | None, since: str, as_json: bool) -> None:
+    """List the dead letters, oldest first, each with its reason.
+
+    \b
+    Examples:
+      memsearch dead-letter list
+      memsearch dead-letter list --stage summarize --since 2d --json
+    """
     with output.reported(), _log() as log:
         from memsearch.pipeline.dead_letters import dead_letters
         from memsearch.pipeline.status import mark_dead_letters_seen
 
-        letters = dead_letters(log, stage=stage, since=_moment(since)) if log else []
+        letters = dead_letters(log, stage=stage or "", since=_moment(since)) if log else []
         if log is not None and letters:
             mark_dead_letters_seen(log, time.time())
     if as_json:
@@ -64,7 +79,14 @@ def list_(stage: str, since: str, as_json: bool) -> None:
 @click.argument("name", metavar="ID")
 @_json
 def show(name: str, as_json: bool) -> None:
-    """Show one: the turn, the stage, every attempt with its error, how to replay it."""
+    """Show one: the turn, the stage, every attempt with its error, how to replay it.
+
+    ID is what the list shows, or its first 4 digits or more.
+
+    \b
+    Example:
+      memsearch dead-letter show 3fa9c2d1
+    """
     with output.reported(), _log() as log:
         from memsearch.pipeline import dead_letters
 
@@ -95,19 +117,26 @@ def show(name: str, as_json: bool) -> None:
 @dead_letter.command()
 @click.argument("names", nargs=-1, metavar="[ID]...")
 @click.option("--all", "every", is_flag=True, help="All of them, or those of --stage and --since.")
-@click.option("--stage", default="", help="With --all: only of this stage.")
+@_stage("With --all: only of this stage")
 @click.option("--since", default="", metavar="DAY", help="With --all: only since then.")
 @_json
-def replay(names: tuple[str, ...], every: bool, stage: str, since: str, as_json: bool) -> None:
+def replay(
+    names: tuple[str, ...], every: bool, stage: str | None, since: str, as_json: bool
+) -> None:
     """Send dead letters through again, from the stage that gave up.
 
     An entry goes into the file of the turn's own day.
+
+    \b
+    Examples:
+      memsearch dead-letter replay 3fa9c2d1
+      memsearch dead-letter replay --all --stage summarize --since 2d
     """
     _check_choice(names, every, "replay")
     with output.reported(), _log() as log:
         from memsearch.pipeline import dead_letters
 
-        letters = _chosen(log, names, stage=stage, since=_moment(since))
+        letters = _chosen(log, names, stage=stage or "", since=_moment(since))
         sent = dead_letters.replay(log, letters, "hand") if log else 0
         if sent:
             start_worker(current_home(create=True))
@@ -117,15 +146,21 @@ def replay(names: tuple[str, ...], every: bool, stage: str, since: str, as_json:
 @dead_letter.command()
 @click.argument("names", nargs=-1, metavar="[ID]...")
 @click.option("--older", default="", metavar="AGE", help="All that gave up before: 7d, 2w, a day.")
-@click.option("--stage", default="", help="With --older: only of this stage.")
+@_stage("With --older: only of this stage")
 @_json
-def discard(names: tuple[str, ...], older: str, stage: str, as_json: bool) -> None:
-    """Give dead letters up for good."""
+def discard(names: tuple[str, ...], older: str, stage: str | None, as_json: bool) -> None:
+    """Give dead letters up for good.
+
+    \b
+    Examples:
+      memsearch dead-letter discard 3fa9c2d1
+      memsearch dead-letter discard --older 7d
+    """
     _check_choice(names, bool(older), "discard")
     with output.reported(), _log() as log:
         from memsearch.pipeline import dead_letters
 
-        letters = _chosen(log, names, stage=stage, before=_moment(older))
+        letters = _chosen(log, names, stage=stage or "", before=_moment(older))
         gone = dead_letters.discard(log, letters) if log else 0
     _say(gone, "discarded", as_json)
 

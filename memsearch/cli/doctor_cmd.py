@@ -22,7 +22,13 @@ def doctor(fix: bool, as_json: bool) -> None:
 
     Looks at the home, the disk, the index, the model, the worker, and at each agent: whether
     it is there, whether memsearch is installed in it and trusted, when it was last captured.
-    Exit code 1 when there is a fault.
+
+    \b
+    Examples:
+      memsearch doctor
+      memsearch doctor --fix
+
+    Exit codes: 0 when there is no fault, 1 when there is one.
     """
     with output.reported():
         from memsearch.doctor import close_home, examine

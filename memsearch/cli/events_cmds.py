@@ -9,6 +9,7 @@ import click
 
 from memsearch.cli import output
 from memsearch.cli.home import current_home, open_log
+from memsearch.config.errors import ErrorClass, MemsearchError
 
 
 @click.group(invoke_without_command=True)
@@ -30,6 +31,7 @@ def events(ctx: click.Context, stream: str, type_: str, limit: int, as_json: boo
     if ctx.invoked_subcommand is not None:
         return
     with output.reported():
+        _check_type(type_)
         log = open_log(current_home())
         if log is None:
             output.note("nothing was captured yet")
@@ -54,11 +56,33 @@ def events(ctx: click.Context, stream: str, type_: str, limit: int, as_json: boo
             )
 
 
+def _check_type(name: str) -> None:
+    """Refuse a type that no event has: an empty answer would say that it never happened."""
+    from memsearch.pipeline.events import EventType
+
+    types = [str(each) for each in EventType]
+    if not name or name in types:
+        return
+    import difflib
+
+    near = difflib.get_close_matches(name.lower(), [each.lower() for each in types], n=1)
+    meant = [each for each in types if each.lower() in near]
+    raise MemsearchError(
+        f"--type: there is no event {name!r}",
+        kind=ErrorClass.BAD_REQUEST,
+        hint=f"did you mean {meant[0]}?" if meant else "one of " + ", ".join(types),
+    )
+
+
 @events.command()
 def rebuild() -> None:
     """Fold the turns, documents and usage anew from the log, and swap them in.
 
     Nothing is lost when it is killed; a running worker goes on meanwhile.
+
+    \b
+    Example:
+      memsearch events rebuild
     """
     from memsearch.pipeline.rebuild import rebuild as fold_anew
 

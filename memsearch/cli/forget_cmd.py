@@ -9,7 +9,7 @@ import click
 
 from memsearch.cli import index_cmds, output
 from memsearch.cli.home import current_home
-from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.errors import MemsearchError
 
 if TYPE_CHECKING:
     from memsearch.config.paths import Home
@@ -159,13 +159,7 @@ def _is_empty(plan: dict[str, Any]) -> bool:
 
 
 def _ask() -> None:
-    try:
-        sure = click.confirm("Forget all of this for good?")
-    except click.Abort as error:
-        raise MemsearchError(
-            "nobody can be asked", kind=ErrorClass.BAD_REQUEST, hint="--yes does not ask"
-        ) from error
-    if not sure:
+    if not output.is_sure("Forget all of this for good?"):
         output.note("nothing was forgotten")
         raise SystemExit(0)
 

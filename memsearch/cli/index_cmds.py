@@ -103,11 +103,17 @@ def _cost(waiting: dict[str, Any]) -> str:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def reset(project: str | None, yes: bool, as_json: bool) -> None:
-    """Drop the index of a project. Its Markdown stays, and memsearch index makes it anew."""
+    """Drop the index of a project. Its Markdown stays, and memsearch index makes it anew.
+
+    \b
+    Examples:
+      memsearch reset
+      memsearch reset --project ~/work/app --yes
+    """
     with output.reported():
         home = current_home(create=True)
         request = request_for(project)
-        if not yes and not click.confirm(f"Drop the index of {request['cwd']}?"):
+        if not yes and not output.is_sure(f"Drop the index of {request['cwd']}?"):
             output.note("nothing was dropped")
             return
         answer = run(home, "reset", request, wait=False)
@@ -121,7 +127,16 @@ def reset(project: str | None, yes: bool, as_json: bool) -> None:
 @_project_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def stats(project: str | None, as_json: bool) -> None:
-    """Count a project's documents and chunks, as the log has them."""
+    """Count a project's documents and chunks, as the log has them.
+
+    It also names the project's folder and collection, and what the index that answers was
+    made by.
+
+    \b
+    Examples:
+      memsearch stats
+      memsearch stats --project ~/work/app --json
+    """
     with output.reported():
         from memsearch.config.settings import load
 
@@ -147,6 +162,7 @@ def stats(project: str | None, as_json: bool) -> None:
         output.put_json(facts)
         return
     renewal = facts.pop("renewal", None)
+    facts["identity"] = facts.get("identity") or "nothing is indexed yet"
     for name, value in facts.items():
         output.put(f"{name.replace('_', ' ')}: {value}")
     if renewal:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import click
 
 from memsearch import __version__
+from memsearch._entry import INTERRUPTED
 
 #: Command: where it is, and what it does in one line. Nothing is imported to print the list.
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
@@ -51,6 +53,23 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 }
 
 
+#: What a command's help ends with, unless it says itself what its exit codes mean.
+EXIT_CODES = (
+    "Exit codes: 0 when it is done; 1 when something did not work; 2 when the call, an id or a"
+    " setting is wrong, and nothing was done; 130 after Ctrl-C."
+)
+
+
+def with_exit_codes(command: click.Command) -> click.Command:
+    """A command whose help, and that of its own commands, says what its exit codes mean."""
+    if "Exit codes:" not in (command.help or ""):
+        command.epilog = EXIT_CODES
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            with_exit_codes(each)
+    return command
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
 
@@ -65,8 +84,21 @@ class LazyGroup(click.Group):
                 module, _, attribute = family[cmd_name][0].partition(":")
                 loaded = getattr(importlib.import_module(f"memsearch.cli.{module}"), attribute)
                 assert isinstance(loaded, click.Command)
-                return loaded
+                return with_exit_codes(loaded)
         return None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; Ctrl-C ends it as shells expect, at a question too."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort) as error:
+            # A question that got no answer because its input ended is aborted as well.
+            if not isinstance(error, KeyboardInterrupt) and not isinstance(
+                error.__context__, KeyboardInterrupt
+            ):
+                raise
+            click.echo(err=True)  # behind the ^C that the terminal shows
+            raise click.exceptions.Exit(INTERRUPTED) from None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -99,4 +131,9 @@ def cli() -> None:
       memsearch search "why did we change the retry policy"
       memsearch list --day yesterday
       memsearch status
+
+    Every command explains itself: memsearch COMMAND --help.
     """
+
+
+with_exit_codes(cli)

@@ -42,6 +42,11 @@ def fetch(name: str, folder: str | None, as_json: bool) -> None:
 
     bge-m3 is the one there is: 8 bits, 586 MB on disk, about 1 GB in memory. It can be
     interrupted; the same command goes on. HF_ENDPOINT names a mirror of the hub.
+
+    \b
+    Examples:
+      memsearch model fetch bge-m3
+      memsearch model fetch bge-m3 --from ~/Downloads/bge-m3
     """
     with output.reported():
         from memsearch.sinks.embedders import hub

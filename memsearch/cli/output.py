@@ -117,6 +117,24 @@ def fail(error: MemsearchError) -> NoReturn:
     raise SystemExit(exit_code(error))
 
 
+def is_sure(question: str) -> bool:
+    """Ask a person something that ``--yes`` answers too.
+
+    Raises:
+        MemsearchError: ``BAD_REQUEST``: the input ended, so nobody is there to answer.
+    """
+    import click
+
+    try:
+        return click.confirm(question)
+    except click.Abort as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise  # Ctrl-C: LazyGroup.invoke ends the command
+        raise MemsearchError(
+            "nobody can be asked", kind=ErrorClass.BAD_REQUEST, hint="--yes does not ask"
+        ) from error
+
+
 @contextmanager
 def reported() -> Iterator[None]:
     """Turn a ``MemsearchError`` of the block into its message and exit code."""

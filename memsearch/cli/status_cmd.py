@@ -20,7 +20,12 @@ from memsearch.config.errors import MemsearchError
 def status(as_json: bool) -> None:
     """Say what works, what waits, what failed, and why.
 
-    Exit 0 when all is well or the day's budget is spent, 1 when something needs you: work
+    \b
+    Examples:
+      memsearch status
+      memsearch status --json | jq -r .state
+
+    Exit codes: 0 when all is well or the day's budget is spent, 1 when something needs you: work
     that is due and does not progress, a provider that fails, dead letters of the last day
     that nobody has looked at, a fault of the spool or the configuration.
     """

@@ -43,7 +43,8 @@ def watch(
     left out as by memsearch index. Where the system cannot watch (its limit is reached, some
     network drives), the folders are looked through every few seconds, and it says so.
 
-    It exits with 0 when it was told to end, 2 when a PATH does not exist.
+    Exit codes: 0 when it was told to end, by Ctrl-C too; 1 when something did not work; 2
+    when a PATH does not exist.
 
     \b
     Examples:

@@ -55,9 +55,12 @@ def workers(
     Examples:
       memsearch workers start
       memsearch workers status
-      memsearch workers --drain         work what is due and exit; 1 if something gave up
+      memsearch workers --drain         work what is due, then exit
       memsearch workers --drain --wait  also wait for what is to be tried again
       memsearch workers stop
+
+    Exit codes: 0 when it was told to end, by Ctrl-C too, or all is worked; 1 when --drain
+    added a dead letter or cannot go on; 2 when the call or a setting is wrong.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -239,7 +242,12 @@ def _show_counts(counts: Counts, as_json: bool) -> None:
 
 @workers.command()
 def start() -> None:
-    """Start a worker in the background, unless one runs."""
+    """Start a worker in the background, unless one runs.
+
+    \b
+    Example:
+      memsearch workers start
+    """
     with output.reported():
         home = current_home(create=True)
         pid = worker_lock.holder_pid(home)
@@ -260,14 +268,24 @@ def start() -> None:
 
 @workers.command()
 def stop() -> None:
-    """End the worker; what it was at is taken up by the next one."""
+    """End the worker; what it was at is taken up by the next one.
+
+    \b
+    Example:
+      memsearch workers stop
+    """
     with output.reported():
         output.put("stopped" if stop_worker(current_home()) else "no worker runs")
 
 
 @workers.command()
 def restart() -> None:
-    """End the worker and start a new one."""
+    """End the worker and start a new one, for instance after an update.
+
+    \b
+    Example:
+      memsearch workers restart
+    """
     with output.reported():
         stop_worker(current_home())
     click.get_current_context().invoke(start)
@@ -276,7 +294,14 @@ def restart() -> None:
 @workers.command("status")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def worker_status(as_json: bool) -> None:
-    """Say whether a worker runs and what it is at. Exit 1 when none runs."""
+    """Say whether a worker runs and what it is at.
+
+    \b
+    Example:
+      memsearch workers status --json
+
+    Exit codes: 0 when one runs, 1 when none does.
+    """
     with output.reported():
         home = current_home()
         pid = worker_lock.holder_pid(home)

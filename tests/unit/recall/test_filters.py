@@ -42,6 +42,8 @@ def test_days() -> None:
         ({"day": "today", "since": "7d"}, "--day"),
         ({"since": "2026-03-05", "until": "2026-03-04"}, "2026-03-05"),
         ({"kinds": ("entry", "novel")}, "novel"),
+        ({"platform": "claude"}, "claude"),
+        ({"platform": 'x" or kind != "y'}, "no agent"),
     ],
 )
 def test_what_cannot_be_asked(options: dict[str, Any], says: str) -> None:
@@ -52,8 +54,13 @@ def test_what_cannot_be_asked(options: dict[str, Any], says: str) -> None:
 
 def test_values_are_data() -> None:
     odd = 'x" or kind != "y\\'
-    made = filters(session=odd, platform=odd, source_prefix=odd)
-    assert (made.session, made.platform, made.source_prefix) == (odd, odd, odd)
+    made = filters(session=odd, source_prefix=odd)
+    assert (made.session, made.source_prefix) == (odd, odd)
+
+
+def test_agents_by_their_names() -> None:
+    for name in ("claude-code", "codex", "openclaw", "opencode"):
+        assert filters(platform=name).platform == name
 
 
 @pytest.mark.parametrize(
