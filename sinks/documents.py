@@ -55,9 +55,10 @@ class Walk:
 
     Attributes:
         files: Absolute paths, sorted, each once.
-        unreadable: One error for each folder that could not be listed. What lies in it is
-            unknown, so nothing of it may be pruned: ``covers`` says so.
-        folders: The unreadable folders, in the same order.
+        unreadable: One error for each folder that could not be listed, and for each document
+            and folder whose name is not UTF-8. What lies in a folder is unknown then, so nothing
+            of it may be pruned: ``covers`` says so.
+        folders: What could not be read, in the same order.
         rules: What was left out, for each named folder.
     """
 
@@ -83,6 +84,15 @@ def is_document(path: str) -> bool:
     """Is this a document by its name? Editors' temporary, lock and backup files are not."""
     name = path[max(path.rfind("/"), path.rfind("\\")) + 1 :]
     return name.lower().endswith(SUFFIXES) and not name.startswith((".", "~", "#"))
+
+
+def is_utf8(path: str) -> bool:
+    """Whether a path can be stored: one that is not UTF-8 comes with surrogates for its bytes."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def kind_of(source: str, *, archived: bool = False) -> Kind:
@@ -205,6 +215,8 @@ def walk(
             rules.append(Rules(root, exclude, ignore_files, ceiling))
             files.update(_below(rules[-1], faults))
         elif is_document(root) and stat.S_ISREG(mode):
+            if not is_utf8(root):
+                raise _badly_named(root)
             files.add(root)
         else:
             raise MemsearchError(
@@ -226,6 +238,9 @@ def _below(rules: Rules, faults: dict[str, MemsearchError]) -> Iterable[str]:
     waiting = [rules.root]
     while waiting:
         folder = waiting.pop()
+        if not is_utf8(folder):
+            faults[folder] = _badly_named(folder)
+            continue
         try:
             with os.scandir(folder) as listing:
                 entries = list(listing)
@@ -246,11 +261,23 @@ def _below(rules: Rules, faults: dict[str, MemsearchError]) -> Iterable[str]:
                 and entry.is_file(follow_symlinks=False)
                 and (plain or not rules.matches(entry.path, folder=False))
             ):
-                yield entry.path
+                if is_utf8(entry.name):
+                    yield entry.path
+                else:
+                    faults[entry.path] = _badly_named(entry.path)
 
 
 def _state(status: os.stat_result) -> FileState:
     return FileState(status.st_mtime_ns, status.st_size)
+
+
+def _badly_named(path: str) -> MemsearchError:
+    shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return MemsearchError(
+        f"cannot index {shown}: its name is not UTF-8",
+        kind=ErrorClass.BAD_FILE,
+        hint="rename it",
+    )
 
 
 def _error(exc: OSError, path: str) -> MemsearchError:

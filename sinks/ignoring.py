@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -19,6 +21,10 @@ OWN_FILE = ".memsearchignore"
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 #: Bytes of an ignore file that are read.
 MAX_FILE_BYTES = 1 << 20
+#: Stars in one name of a pattern, and ``**`` in the whole of it, that are matched one by one.
+#: ``pathspec`` makes a regular expression of a pattern, whose time grows with the length of a
+#: name to the power of this; and ignore files come with other people's repositories.
+MAX_STARS = 3
 
 
 @dataclass(slots=True)
@@ -129,14 +135,41 @@ class Rules:
 def _spec(lines: Iterable[str]) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec
 
+    # "[[]" and its like mean the same to git and to ``re``, which may mean something else one
+    # day and says so on a person's screen.
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"pathspec\.pattern")
     kept = []
-    for line in lines:
+    for line in map(_bounded, lines):
         try:
             GitIgnoreSpec.from_lines([line])
-        except ValueError:
+        except (ValueError, re.error):  # "[z-a]"
             continue  # git passes over a pattern that is none, too
         kept.append(line)
     return GitIgnoreSpec.from_lines(kept)
+
+
+def _bounded(line: str) -> str:
+    """A pattern with no more stars than are matched in short time.
+
+    What lies between its first and its last ones is left out, so that it matches at least what
+    it did: rather too little is read than too much. Where that would take something back, or
+    cut through a set or an escaped character, the pattern is no pattern.
+    """
+    parts = line.split("/")
+    many = parts.count("**") > MAX_STARS
+    if not many and all(part.count("*") <= MAX_STARS for part in parts):
+        return line
+    if line.startswith("!") or "[" in line or "\\" in line:
+        return ""
+    if many:
+        last = len(parts) - 1 - parts[::-1].index("**")
+        parts = parts[: parts.index("**") + 1] + parts[last + 1 :]
+    return "/".join(
+        part[: part.index("*") + 1] + part[part.rindex("*") + 1 :]
+        if part.count("*") > MAX_STARS
+        else part
+        for part in parts
+    )
 
 
 def _lines(path: str) -> list[str]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memsearch.config.errors import ErrorClass, MemsearchError
-from memsearch.sinks.documents import is_document, walk_by
+from memsearch.sinks.documents import is_document, is_utf8, walk_by
 from memsearch.sinks.ignoring import Rules
 
 #: Seconds between two looks through the folders where the system tells of changes.
@@ -166,7 +166,7 @@ class Watcher:
             if folder:
                 # A folder that was moved or deleted takes its documents along without a word.
                 self._look_at = min(self._look_at, now + self._debounce(path))
-            elif is_document(path) and self._is_inside(path):
+            elif is_document(path) and is_utf8(path) and self._is_inside(path):
                 self._note(path, now)
             else:
                 return  # an editor's temporary file, a swap file, anything else

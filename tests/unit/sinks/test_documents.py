@@ -215,6 +215,27 @@ def test_a_folder_that_cannot_be_listed_is_told(
     assert result.covers(str(tree / "bc.md"))
 
 
+def test_a_name_that_is_not_utf8_is_told_and_keeps_nothing_else_back(tree: Path) -> None:
+    """The log and the index hold paths as UTF-8 text."""
+    bad = tree / os.fsdecode(b"caf\xe9.md")
+    bad.write_text("x", "utf-8")
+    folder = tree / os.fsdecode(b"d\xe9j\xe0")
+    folder.mkdir()
+    (folder / "g.md").write_text("x", "utf-8")
+    result = walk([str(tree)])
+    assert [os.path.relpath(path, tree) for path in result.files] == [
+        *("a.md", "b/c 中.md", "b/deep/er/d.markdown", "b/drafts/f.md", "drafts/e.md")
+    ]
+    told = sorted(str(error) for error in result.unreadable)
+    assert len(told) == 2
+    assert r"caf\xe9.md: its name is not UTF-8" in told[0]
+    assert r"d\xe9j\xe0: its name is not UTF-8" in told[1]
+    assert not result.covers(str(folder / "g.md"))
+    with pytest.raises(MemsearchError, match="not UTF-8") as caught:
+        walk([str(bad)])
+    assert caught.value.kind is ErrorClass.BAD_FILE
+
+
 def test_files_that_come_and_go_are_no_error(tree: Path) -> None:
     """Case I13: somebody saves by renaming all the time."""
     stop = threading.Event()

@@ -47,6 +47,7 @@ ALL = {
         ("**/drafts\n", {"docs/drafts/i.md"}),
         ("*.md\n!a.md\n", ALL - {"a.md"}),
         ("[\n!\nbuild\n", {"build/d.md", "x/build/e.md"}),
+        ("[z-a].md\nbuild\n", {"build/d.md", "x/build/e.md"}),
     ],
 )
 def test_patterns_and_ignore_files_say_the_same(tree: Path, lines: str, gone: set[str]) -> None:
@@ -68,6 +69,40 @@ def test_patterns_and_ignore_files_say_the_same(tree: Path, lines: str, gone: se
             text=True,
         ).stdout.split()
         assert ALL.intersection(listed) == ALL - gone
+
+
+def test_a_bracket_in_a_set_is_taken_without_a_word(
+    tree: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    """``re`` warns of what may be a nested set one day; a pattern is no Python."""
+    (tree / "[x].md").write_text("x", "utf-8")
+    (tree / ".memsearchignore").write_text("[[]*\n[&&a].md\n", "utf-8")
+    assert names(tree) == ALL - {"a.md"}
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("pattern", "left"),
+    [
+        ("*a" * 30 + "*b.md", {"a" * 120 + ".md"}),
+        ("**/a/" * 30 + "b.md", {"a" * 120 + ".md"}),
+        ("!" + "*a" * 30 + "*b.md", {"a" * 120 + ".md", "a" * 120 + "b.md"}),
+    ],
+)
+def test_a_pattern_of_many_stars_takes_no_time(
+    tmp_path: Path, pattern: str, left: set[str]
+) -> None:
+    """One of a cloned repository would hold up the worker for ever."""
+    deep = tmp_path / "/".join(["a"] * 60)
+    deep.mkdir(parents=True)
+    (deep / "b.md").write_text("x", "utf-8")
+    for name in ("a" * 120 + ".md", "a" * 120 + "b.md"):
+        (tmp_path / name).write_text("x", "utf-8")
+    (tmp_path / ".memsearchignore").write_text(pattern, "utf-8")
+    found = names(tmp_path)
+    assert found >= left
+    if not pattern.startswith("!"):
+        assert len(found) < 3
 
 
 def test_the_nearest_ignore_file_decides(tree: Path) -> None:

@@ -143,6 +143,7 @@ def test_what_is_no_document_or_left_out_is_not_told(
     for name in (
         *(".a.md.swp", "b.md~", "c.tmp", ".#d.md", "#e.md#", "4913", "f.tmp.md"),
         *("drafts/g.md", ".git/h.md", "node_modules/i.md", "sub/.obsidian/j.md"),
+        os.fsdecode(b"not-utf8-\xff.md"),
     ):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
