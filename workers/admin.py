@@ -16,7 +16,6 @@ from memsearch.pipeline.projects import known_projects
 from memsearch.pipeline.stages.documents import identity
 from memsearch.recall.requests import flag_of, text_of, texts_of, with_forwarded
 from memsearch.sinks import embedders
-from memsearch.sinks.documents import is_document
 from memsearch.workers import waiting
 from memsearch.workers.compacting import compactions_of
 from memsearch.workers.reconcile import reconcile_project, send_changed
@@ -104,10 +103,10 @@ def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict
         folders = (project.memory_dir, project.archive_dir)
         paths = [folder for folder in folders if os.path.isdir(folder)]
     named = [path for path in paths if os.path.isdir(path)]
-    gone_by_name = {path for path in paths if not os.path.exists(path) and is_document(path)}
+    gone_by_name = {path for path in paths if _is_gone(path)}
     found = walk_for(project, [path for path in paths if path not in gone_by_name], indexing)
     seen = [os.path.realpath(path) if os.path.islink(path) else path for path in found.files]
-    # Only what lies in a folder that was named is looked for among what is gone.
+    # Only what was named, or lies in a folder that was, is looked for among what is gone.
     gone = [
         row["path"]
         for row in engine.log.rows(
@@ -116,11 +115,11 @@ def _index(engine: Engine, project: Project, request: Mapping[str, Any]) -> dict
         )
         if not os.path.exists(row["path"])
         and (
-            row["path"] in gone_by_name
+            any(_is_or_inside(row["path"], each) for each in gone_by_name)
             or (found.covers(row["path"]) and any(_inside(row["path"], each) for each in named))
         )
     ]
-    unknown = gone_by_name.difference(gone)
+    unknown = [path for path in gone_by_name if not any(_is_or_inside(each, path) for each in gone)]
     if unknown and not flag_of(request, "gone"):
         raise MemsearchError(
             f"{min(unknown)} does not exist",
@@ -211,6 +210,21 @@ def _forget(engine: Engine, project: Project, request: Mapping[str, Any]) -> dic
 
 def _inside(path: str, folder: str) -> bool:
     return path.startswith((os.path.join(os.path.realpath(folder), ""), os.path.join(folder, "")))
+
+
+def _is_or_inside(path: str, other: str) -> bool:
+    return path in (other, os.path.realpath(other)) or _inside(path, other)
+
+
+def _is_gone(path: str) -> bool:
+    """Whether there is nothing of this name; what may not be looked at is not gone."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _reset(engine: Engine, project: Project) -> dict[str, Any]:

@@ -42,9 +42,10 @@ def _project_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def index(paths: tuple[str, ...], force: bool, project: str | None, as_json: bool) -> None:
     """Bring the index up to date with Markdown files.
 
-    Without PATH: the memory of the project. A folder's vanished files leave the index; a
-    file that is named changes nothing else. What did not change costs nothing. Workers do
-    this by themselves for the memory of known projects; memsearch watch does it for others.
+    Without PATH: the memory of the project. A folder's vanished files, and a folder that is
+    gone, leave the index; a file that is named changes nothing else. What did not change costs
+    nothing. Workers do this by themselves for the memory of known projects; memsearch watch
+    does it for others.
 
     In a folder, hidden folders, node_modules and links are passed over, and what
     indexing.exclude, a .memsearchignore or an ignore file that indexing.ignore_files names

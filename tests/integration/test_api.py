@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -152,6 +153,13 @@ def test_named_files_and_folders(place: Path) -> None:
             assert "frobnicator" in (await memory.search("frobnicator"))[0]["content"]
             (docs / "design.md").unlink()
             assert await memory.index() == 3
+            (docs / "more.md").write_text("# More\n\n- of it\n", encoding="utf-8")
+            assert await memory.index() == 4
+            shutil.rmtree(docs)
+            assert await memory.index() == 3
+            with pytest.raises(MemsearchError, match="docs does not exist") as caught:
+                await memory.index()  # and nothing of it is left in the index
+            assert caught.value.kind is ErrorClass.BAD_REQUEST
             note = place / ".memsearch" / "memory" / "2026-03-05.md"
             assert await memory.index_file(note) == 3
             answer = await memory.answer("turbine", top_k=1)
