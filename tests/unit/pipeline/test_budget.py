@@ -98,6 +98,24 @@ def test_what_a_killed_worker_had_under_way_is_counted_and_is_no_failed_try(log)
     assert budget.settle_killed() == 0
 
 
+def test_a_killed_call_of_a_compaction_is_counted(log):
+    budget = Budget(log)
+    assert budget.reserve("compact:c", 300, 2000, project="/w", provider="openai") == "ok"
+    assert budget.settle_killed() == 1
+    assert budget.spent() == 300
+    assert log.value("SELECT type FROM events") == EventType.COMPACT_FAILED
+
+
+def test_a_killed_call_of_a_turn_that_is_at_its_end_leaves_it_there(log):
+    budget = Budget(log)
+    write(log, captured("a", 1.8e9), Event(stream("a"), EventType.TURN_APPENDED, {}))
+    reserve(budget, "a", 700, 2000)
+    reserve(budget, "nobody", 700, 2000)
+    assert budget.settle_killed() == 2
+    assert log.value("SELECT state FROM turns WHERE turn = 'a'") == "done"
+    assert log.value("SELECT COUNT(*) FROM events WHERE type = 'StageFailed'") == 0
+
+
 def test_the_day_turns_at_local_midnight():
     now = datetime(2026, 3, 3, 22, 30).astimezone().timestamp()
     midnight = datetime.fromtimestamp(next_midnight(now)).astimezone()

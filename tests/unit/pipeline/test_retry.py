@@ -85,3 +85,51 @@ def test_a_transcript_is_looked_at_again_within_seconds_and_not_for_ever():
         attempt += 1
     assert tuple(waits) == pytest.approx(SETTLE_SECONDS)
     assert sum(waits) < 10
+
+
+def test_a_capture_that_fails_otherwise_waits_as_any_stage_does():
+    assert decided(ErrorClass.SERVER, stage="capture").due - NOW == 60
+    assert decided(ErrorClass.BAD_FILE, stage="capture").gives_up
+
+
+@pytest.mark.parametrize(
+    ("kind", "waits"),
+    [
+        (ErrorClass.BUSY, [1.0, 2.5, 6.25, 15.625]),
+        (ErrorClass.DISK_FULL, [15.0, 37.5, 93.75, 234.375, 300.0, 300.0]),
+    ],
+)
+def test_the_waits_of_what_is_waited_for(kind, waits):
+    found = [decided(kind, attempt).due - NOW for attempt in range(1, len(waits) + 1)]
+    assert found == pytest.approx(waits)
+    assert decided(kind, draw=0.0).due - NOW == pytest.approx(waits[0] * JITTER_FROM)
+
+
+def test_no_wait_is_longer_than_half_an_hour():
+    late = decide(
+        ErrorClass.SERVER,
+        stage="summarize",
+        attempt=90,
+        now=NOW,
+        attempts=100,
+        base_seconds=60,
+        draw=1.0,
+    )
+    assert late.due - NOW == 1_800
+
+
+def test_what_failed_together_does_not_come_back_together():
+    waits = {
+        decide(
+            ErrorClass.SERVER,
+            stage="summarize",
+            attempt=1,
+            now=NOW,
+            attempts=5,
+            base_seconds=60,
+        ).due
+        - NOW
+        for _ in range(20)
+    }
+    assert len(waits) > 1
+    assert all(45 <= wait <= 60 for wait in waits)

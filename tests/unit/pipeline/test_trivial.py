@@ -57,6 +57,18 @@ AGENT_FILE = (
         ("B", "ok", "acknowledgement"),
         ("是的", "好", "acknowledgement"),
         ("不", "那就保留原来的上传方式，不再改成分片。", None),
+        # As documented: at most 32 columns of such words, a reply of at most 160 columns, of 24
+        # where the words may decide something.
+        ("ok" + " ok" * 10, "x" * 160, "acknowledgement"),
+        ("ok" + " ok" * 11, "Fine.", None),
+        ("好的，" * 5, "好", "acknowledgement"),
+        ("好的，" * 6, "好", None),
+        ("ok", "x" * 161, None),
+        ("ok", "好" * 80, "acknowledgement"),
+        ("ok", "好" * 81, None),
+        ("ok\nthanks", "Fine.", None),
+        ("yes", "x" * 24, "acknowledgement"),
+        ("yes", "x" * 25, None),
         # A short question with a real answer.
         ("What port does the API use?", "8080.", None),
         ("port?", "8080", None),

@@ -238,3 +238,17 @@ def test_without_comments(text: str, expected: str) -> None:
 )
 def test_told_platform(keys: tuple[str, str, str], platform: str) -> None:
     assert told_platform(*keys) == platform
+
+
+def test_no_more_than_were_asked_for() -> None:
+    text = "<!-- session:a turn:1 -->\n" * 3
+    assert len(anchors_in(text)) == 3
+    assert len(anchors_in(text, limit=2)) == 2
+
+
+def test_a_comment_that_is_too_long_is_passed_over_wherever_it_stands() -> None:
+    """Its own length counts, not its place."""
+    far = "x" * (2 * MAX_ANCHOR_CHARS) + "\n<!-- session:a turn:1 -->"
+    assert [anchor.session for anchor in anchors_in(far)] == ["a"]
+    long = f"<!-- session:{'s' * MAX_ANCHOR_CHARS} turn:1 -->\n<!-- session:b turn:2 -->"
+    assert [anchor.session for anchor in anchors_in(long)] == ["b"]

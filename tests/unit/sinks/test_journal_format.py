@@ -8,6 +8,7 @@ from memsearch.sinks.journal_format import (
     appended_text,
     clean_bullet,
     entry_lines,
+    is_anchor_line,
     journal_day,
     journal_name,
     parse,
@@ -254,6 +255,22 @@ def test_any_text_of_a_human_keeps_the_entry_readable(before: str, more: str) ->
     last = parse(text)[-1]
     assert last.anchor is not None
     assert (last.time, last.anchor.turn, last.bullets) == ("14:47", "t1", ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("line", "is_it"),
+    [
+        ("<!-- session:s turn:t transcript:/x -->", True),
+        ("  <!-- turn:t session:s -->", True),
+        ("<!-- session:s turn:other transcript:/x -->", False),
+        ("<!-- session:other turn:t transcript:/x -->", False),
+        ("- said <!-- session:s turn:t transcript:/x -->", False),
+        ("<!-- a comment -->", False),
+        ("", False),
+    ],
+)
+def test_the_line_of_a_turn_s_anchor(line: str, is_it: bool) -> None:
+    assert is_anchor_line(line, "s", "t") is is_it
 
 
 def test_a_title_is_written_once() -> None:
