@@ -105,7 +105,11 @@ def anchors_in(text: str, *, limit: int | None = None) -> list[Anchor]:
 
 
 def without_comments(text: str) -> str:
-    """A text without its HTML comments, anchors among them; an unclosed one stays."""
+    """A text without its HTML comments, anchors among them; an unclosed one stays.
+
+    So does one that is opened and never closed before the next one: a torn anchor, whose notes
+    stand behind it.
+    """
     parts: list[str] = []
     position = 0
     while True:
@@ -114,7 +118,7 @@ def without_comments(text: str) -> str:
         if end < 0:
             parts.append(text[position:])
             return "".join(parts)
-        parts.append(text[position:start])
+        parts.append(text[position : text.rfind(_OPEN, start, end)])
         position = end + len(_CLOSE)
 
 

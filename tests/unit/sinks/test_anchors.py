@@ -217,6 +217,7 @@ def test_all_anchors_of_a_section() -> None:
         ("a --> b", "a --> b"),
         ("<!--a--><!--b-->c<!--", "c<!--"),
         ("", ""),
+        ("<!-- torn\n- kept\n\n<!-- end -->\n", "<!-- torn\n- kept\n\n\n"),
     ],
 )
 def test_without_comments(text: str, expected: str) -> None:
