@@ -113,7 +113,8 @@ def resolve(
     level that has a ``.memsearch/memory/`` of its own; outside git the nearest folder upwards
     that has one; the folder itself. ``$HOME`` and ``/`` are never a project: what is run there
     is filed under ``MEMSEARCH_HOME/unfiled``, as is what names no usable folder, so that no
-    turn is lost for want of a project.
+    turn is lost for want of a project. So is the work in a repository that brings a link out
+    of itself in the place of its memory.
 
     Args:
         cwd: The folder. It may be gone (a turn that is replayed later) or empty (a hook that
@@ -141,6 +142,9 @@ def resolve(
     else:
         base = named_from = root
         memory_dir = os.path.join(root, MEMORY_FOLDER, JOURNAL_FOLDER)
+        if _brings_link_out(root):
+            base = named_from = root = os.path.realpath(home.unfiled)
+            memory_dir = os.path.join(root, MEMORY_FOLDER, JOURNAL_FOLDER)
     collection = _chosen_collection(named_from, collections, user) if collections else ""
     return Project(root, memory_dir, base, collection, named_from)
 
@@ -246,6 +250,48 @@ class _Places:
         )
 
 
+#: Bytes read of a repository's index (git's own names for files): that of a hundred thousand.
+MAX_GIT_INDEX = 1 << 24
+#: Where an entry of the index holds its mode, in bytes before the name, and a link's mode
+#: (gitformat-index(5), versions 2 and 3: SHA-1 or SHA-256, with or without extended flags).
+_INDEX_MODES = (38, 40, 50, 52)
+_LINK_MODE = b"\0\0\xa0\0"
+#: Version 4 of the index.
+_SHORTENED = b"\0\0\0\4"
+
+
+def _brings_link_out(root: str) -> bool:
+    """Whether a repository's memory is a link out of it that is committed.
+
+    One's own link, to a folder that is synced for instance, is as good as a folder. One that
+    a clone brings would have us write to, and read from, wherever its author chose.
+    """
+    names = (MEMORY_FOLDER, f"{MEMORY_FOLDER}/{JOURNAL_FOLDER}")
+    links = [name for name in names if os.path.islink(os.path.join(root, name))]
+    if not links:
+        return False
+    real = os.path.realpath(os.path.join(root, *names[1].split("/")))
+    return not _relative(real, root) and any(_tracks_link(root, name) for name in links)
+
+
+def _tracks_link(root: str, name: str) -> bool:
+    """Whether git's index of a working tree holds a link of this name."""
+    entry = os.path.join(root, ".git")
+    git_dir = entry if os.path.isdir(entry) else _read_git_file(entry)
+    index = _beginning(os.path.join(git_dir, "index"), MAX_GIT_INDEX) if git_dir else None
+    if not index:
+        return False
+    if index[4:8] == _SHORTENED:
+        return True  # names are shortened in it: rather too careful
+    wanted = os.fsencode(name) + b"\0"
+    at = index.find(wanted)
+    while at >= 0:
+        if any(index[at - mode : at - mode + 4] == _LINK_MODE for mode in _INDEX_MODES):
+            return True
+        at = index.find(wanted, at + 1)
+    return False
+
+
 def _usable(path: str) -> bool:
     """Whether the system could know such a path at all (a hook's JSON may hold anything)."""
     try:
@@ -345,8 +391,30 @@ def _tree_at(folder: str, places: _Places, isolate_worktrees: bool) -> tuple[str
     common = _common_dir(git_dir)
     if not common or isolate_worktrees:
         return (folder, folder)  # a submodule or a separate git dir; or asked to be apart
+    if not _is_worktree_of(entry, git_dir, common):
+        return (folder, folder)
     main = _main_tree(common, places)
     return (folder, main) if main else (folder, folder)
+
+
+def _is_worktree_of(entry: str, git_dir: str, common: str) -> bool:
+    """Whether a repository knows a worktree that names it.
+
+    Anybody can write a ``.git`` file, or what looks like a git folder, that names another
+    person's repository, and would get its memory. That repository holds a folder for each
+    of its worktrees, which says where it lies (a moved one, or one in a container, lies
+    elsewhere; but then there is nothing where it lay).
+
+    Args:
+        entry: The worktree's ``.git`` file.
+        git_dir: The folder that it names, a real path.
+        common: The repository's git folder that is named in there, a real path.
+    """
+    if os.path.dirname(git_dir) != os.path.join(common, "worktrees"):
+        return False
+    recorded = (_read_small(os.path.join(git_dir, "gitdir")) or "").rstrip("\r\n")
+    there = _pointed(git_dir, recorded) if recorded else ""
+    return not os.path.lexists(there) or there == os.path.realpath(entry)
 
 
 def _is_git_dir(folder: str) -> bool:
@@ -368,14 +436,16 @@ def _main_tree(git_dir: str, places: _Places) -> str:
     Returns:
         The main working tree; for a bare repository the folder that holds it, or the
         repository itself where that folder may not be a project (``~/app.git``); empty where
-        git does not record it (``--separate-git-dir`` without ``core.worktree``).
+        git does not record it (``--separate-git-dir`` without ``core.worktree``), and where
+        the tree that it names is not its own: any clone can hold what looks like a git folder.
     """
     holder = os.path.dirname(git_dir)
     if os.path.basename(git_dir) == ".git":
         return holder
     core = _core_settings(git_dir)
     if "worktree" in core:  # a submodule's, relative to its git folder
-        return _pointed(git_dir, core["worktree"])
+        tree = _pointed(git_dir, core["worktree"])
+        return tree if _read_git_file(os.path.join(tree, ".git")) == git_dir else ""
     if core.get("bare", "false").lower() in ("true", "yes", "on", "1", ""):
         return git_dir if places.forbidden(holder) else holder
     return ""
@@ -383,12 +453,18 @@ def _main_tree(git_dir: str, places: _Places) -> str:
 
 def _read_small(path: str) -> str | None:
     """The beginning of a small file of git's; ``None`` when it cannot be read."""
+    data = _beginning(path, MAX_GIT_FILE)
+    return None if data is None else os.fsdecode(data)
+
+
+def _beginning(path: str, limit: int) -> bytes | None:
+    """The first ``limit`` bytes of a file, at the most; ``None`` when it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
     try:
-        return os.fsdecode(os.read(descriptor, MAX_GIT_FILE))
+        return os.read(descriptor, limit)
     except OSError:
         return None
     finally:

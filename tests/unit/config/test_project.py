@@ -199,6 +199,70 @@ def test_submodules_are_projects_of_their_own(base: Path, environ: dict[str, str
     assert resolve(str(base / "module tree"), environ).root == str(module)
 
 
+@pytest.mark.parametrize("place", ["sub", "sub/below"])
+def test_what_looks_like_a_git_folder_in_a_clone_leads_nowhere(
+    base: Path, environ: dict[str, str], place: str
+) -> None:
+    memory(repository(base / "other"))
+    made = repository(base / "made")
+    for folder in ("objects", "refs", "below"):
+        (made / "sub" / folder).mkdir(parents=True)
+        (made / "sub" / folder / "x").write_text("", encoding="utf-8")
+    (made / "sub" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+    (made / "sub" / "config").write_text("[core]\n\tworktree = ../../other\n", encoding="utf-8")
+    git(made, "add", ".")
+    git(made, "commit", "-q", "-m", "x")
+    git(base, "clone", "-q", str(made), "clone")
+    found = resolve(str(base / "clone" / place), environ)
+    assert found.root == str(base / "clone" / "sub")
+
+
+def test_a_git_file_that_names_anothers_repository_leads_nowhere(
+    base: Path, environ: dict[str, str]
+) -> None:
+    top = memory(repository(base / "app"))
+    git(top, "worktree", "add", "-q", "-b", "x", str(base / "wt"))
+    evil = base / "evil"
+    (evil / "fake").mkdir(parents=True)
+    (evil / "fake" / "commondir").write_text("../../app/.git\n", encoding="utf-8")
+    for named in ("fake", "../app/.git/worktrees/wt"):
+        (evil / ".git").write_text(f"gitdir: {named}\n", encoding="utf-8")
+        assert resolve(str(evil), environ).root == str(evil), named
+    assert resolve(str(base / "wt"), environ).root == str(top)
+    # A worktree that was moved by hand, or is mounted elsewhere, still is one.
+    (base / "wt").rename(base / "moved")
+    assert resolve(str(base / "moved"), environ).root == str(top)
+
+
+@pytest.mark.parametrize("name", [".memsearch", ".memsearch/memory"])
+def test_a_link_out_that_a_clone_brings_is_not_followed(
+    base: Path, environ: dict[str, str], name: str
+) -> None:
+    (base / "rules" / "memory").mkdir(parents=True)
+    made = repository(base / "made")
+    (made / name).parent.mkdir(exist_ok=True)
+    (made / name).symlink_to(base / "rules")
+    own = resolve(str(made), environ)
+    assert own.root == str(made)  # one's own link, to a folder that is synced for instance
+    git(made, "add", ".")
+    git(made, "commit", "-q", "-m", "x")
+    git(base, "clone", "-q", str(made), "clone")
+    unfiled = resolve("/", environ)
+    assert resolve(str(base / "clone"), environ) == unfiled
+    git(base / "clone", "update-index", "--index-version", "4")
+    assert resolve(str(base / "clone"), environ) == unfiled
+    git(base / "clone", "worktree", "add", "-q", "-b", "y", str(base / "tree"))
+    assert resolve(str(base / "tree"), environ, isolate_worktrees=True) == unfiled
+
+
+def test_a_link_within_a_clone_is_followed(base: Path, environ: dict[str, str]) -> None:
+    made = repository(base / "made")
+    (made / "notes" / "memory").mkdir(parents=True)
+    (made / ".memsearch").symlink_to("notes")
+    git(made, "add", ".")
+    assert resolve(str(made), environ).root == str(made)
+
+
 def test_a_separate_git_dir(base: Path, environ: dict[str, str]) -> None:
     (base / "app").mkdir()
     (base / "gits").mkdir()
