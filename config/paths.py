@@ -24,6 +24,21 @@ OTHERS = 0o077
 #: Name of the default home, in the user's home folder.
 HOME_NAME = ".memsearch"
 
+#: Variables that tell where an agent keeps its files, and where memory goes. A hook notes them.
+AGENT_VARIABLES = (
+    "MEMSEARCH_DIR",
+    "HOME",
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "XDG_DATA_HOME",
+    "OPENCODE_DB",
+    "OPENCODE_CONFIG",
+    "OPENCODE_CONFIG_DIR",
+    "OPENCLAW_STATE_DIR",
+    "OPENCLAW_HOME",
+    "OPENCLAW_CONFIG_PATH",
+)
+
 #: Longest path of a Unix socket, in bytes. ``sun_path`` holds 104 bytes with its final NUL on
 #: macOS and 108 on Linux; the smaller one serves both.
 MAX_SOCKET_PATH = 103

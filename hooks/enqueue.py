@@ -18,7 +18,7 @@ import sys
 import time
 
 from memsearch.config import statedb
-from memsearch.config.paths import Home
+from memsearch.config.paths import AGENT_VARIABLES, Home
 
 TYPE_CHECKING = False  # typing costs an import; type checkers know this name
 if TYPE_CHECKING:
@@ -55,20 +55,6 @@ _KEYS = {
     "reason": ("reason", "source"),
     "agent": ("agent_id", "agentId"),
 }
-#: What of the environment tells where the agent keeps its files and where memory goes.
-_ENVIRONMENT = (
-    "MEMSEARCH_DIR",
-    "HOME",
-    "CLAUDE_CONFIG_DIR",
-    "CODEX_HOME",
-    "XDG_DATA_HOME",
-    "OPENCODE_DB",
-    "OPENCODE_CONFIG",
-    "OPENCODE_CONFIG_DIR",
-    "OPENCLAW_STATE_DIR",
-    "OPENCLAW_HOME",
-    "OPENCLAW_CONFIG_PATH",
-)
 
 HELP = """Usage: memsearch enqueue --platform PLATFORM [--event NAME] [--strict]
 
@@ -267,7 +253,7 @@ def pointers(
         raise MalformedError("neither a session_id nor a transcript_path is in the input")
     if raw.get("stop_hook_active") is True:
         data["stop_hook_active"] = True
-    data["env"] = {name: environ[name] for name in _ENVIRONMENT if environ.get(name)}
+    data["env"] = {name: environ[name] for name in AGENT_VARIABLES if environ.get(name)}
     message = raw.get("last_assistant_message")
     if isinstance(message, str) and message:
         # A lone surrogate (half of an emoji, cut by the agent) is no text to SQLite.

@@ -9,9 +9,6 @@ from typing import Any
 from memsearch.config import statedb
 from memsearch.pipeline.events import Event, EventType
 
-#: The stages of a document, in order.
-DOCUMENT_STAGES = ("chunk", "embed", "upsert")
-
 
 def table_of(stream: str) -> str:
     """The table that a stream's state lies in."""

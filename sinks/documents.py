@@ -164,18 +164,6 @@ def decode(data: bytes) -> tuple[str, bool]:
     return text.removeprefix("\ufeff").replace("\r\n", "\n"), damaged
 
 
-def file_state(path: str) -> FileState:
-    """A file's modification time and size.
-
-    Raises:
-        MemsearchError: ``BAD_FILE`` when it is gone, ``PERMISSION``.
-    """
-    try:
-        return _state(Path(path).stat())
-    except OSError as exc:
-        raise _error(exc, path) from exc
-
-
 def walk(
     paths: Iterable[str],
     exclude: Sequence[str] = (),

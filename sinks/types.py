@@ -124,8 +124,6 @@ class Embedder(Protocol):
     model: str
     #: Length of a vector, or None while an endpoint has not told yet.
     dimension: int | None
-    #: Calls leave this machine.
-    remote: bool
     #: Calls may cost money: they go to somebody else's machine, and not to an Ollama there.
     paid: bool
     #: Texts that one call or request takes at the most.

@@ -86,9 +86,9 @@ class Pointer:
     """What a hook said: where to look, not what was said.
 
     ``path`` is the transcript or database, absolute; ``turn`` the hooked turn's id where
-    the hook gave one; ``last_message`` the agent's last words where the hook gave them.
-    ``at`` is when the hook came (aware UTC), where that tells which turn it means: without
-    ``turn`` the last one that had begun by then, and the last of all where none had.
+    the hook gave one. ``at`` is when the hook came (aware UTC), where that tells which turn
+    it means: without ``turn`` the last one that had begun by then, and the last of all where
+    none had.
     """
 
     platform: str
@@ -97,7 +97,6 @@ class Pointer:
     turn: str | None = None
     cwd: str | None = None
     event: str = ""
-    last_message: str | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
     at: datetime | None = None
 

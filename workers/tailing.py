@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from memsearch.config import statedb
 from memsearch.config.errors import MemsearchError
+from memsearch.config.paths import AGENT_VARIABLES
 from memsearch.sources import registry
 from memsearch.sources.base import Conversation, Pointer
 from memsearch.sources.tail import FOLLOWED, GREW, QUIET_SECONDS, RESTS, has_plugin
@@ -40,20 +41,6 @@ PLUGIN_SECONDS = 30.0
 HOOKS_LOOKED_AT = 50
 #: What changed so long before the last hook was seen by the worker before this one.
 OVERLAP = timedelta(seconds=60)
-#: Variables that tell where an agent keeps its files, and where memory goes.
-_ENVIRONMENT = (
-    "MEMSEARCH_DIR",
-    "HOME",
-    "CLAUDE_CONFIG_DIR",
-    "CODEX_HOME",
-    "XDG_DATA_HOME",
-    "OPENCODE_DB",
-    "OPENCODE_CONFIG",
-    "OPENCODE_CONFIG_DIR",
-    "OPENCLAW_STATE_DIR",
-    "OPENCLAW_HOME",
-    "OPENCLAW_CONFIG_PATH",
-)
 #: Further off than any turn: only the last one is read.
 _NEVER = datetime(9000, 1, 1, tzinfo=UTC)
 
@@ -198,7 +185,7 @@ class Follower:
 
     def _tell(self, data: dict[str, object]) -> None:
         environ: Mapping[str, str] = self._engine.environ
-        data["env"] = {name: environ[name] for name in _ENVIRONMENT if environ.get(name)}
+        data["env"] = {name: environ[name] for name in AGENT_VARIABLES if environ.get(name)}
         record: dict[str, object] = {
             "id": statedb.new_id(),
             "at": statedb.utc_now(),

@@ -20,8 +20,6 @@ LAUNCHER = "memsearch.sh"
 COMMAND_FILE = "command"
 #: What a console script of this package holds, as opposed to its namesake's.
 OURS = b"memsearch._entry"
-#: How the path of the script stands in the assets.
-LAUNCHER_MARK = "@LAUNCHER@"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from memsearch.cli import output
 from memsearch.config import worker_lock
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home
@@ -142,11 +141,3 @@ def wait_until(done: Callable[[], bool], seconds: float, step: float = 0.05) -> 
             return False
         time.sleep(step)
     return True
-
-
-def show_problems(home: Home) -> None:
-    """Say on stderr what in the configuration is not taken as it stands."""
-    from memsearch.config.settings import load
-
-    for problem in load(home, None, environ=os.environ, strict=False).problems:
-        output.note(f"warning: {problem}")

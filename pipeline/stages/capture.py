@@ -184,7 +184,6 @@ def look(
         turn=data.get("turn") if ends else None,
         cwd=data.get("cwd"),
         event=event,
-        last_message=message,
         extra=data.get("env") or {},
         # A file is looked at from where the last look ended: every turn since then is read.
         at=None if source.resumable else at,

@@ -50,7 +50,6 @@ class BgeM3Embedder:
 
     model: str = BGE_M3_IDENTITY
     dimension: int | None = BGE_M3_DIMENSION
-    remote: bool = False
     paid: bool = False
     batch_size: int = BATCH_SIZE
 

@@ -36,7 +36,6 @@ class LocalEmbedder:
         batch_size: Texts in one pass at most; the default when 0.
     """
 
-    remote: bool = False
     paid: bool = False
 
     def __init__(self, model: str = "", *, batch_size: int = 0) -> None:

@@ -130,7 +130,6 @@ class OnnxEmbedder:
 
     model: str = BUILT_IN_IDENTITY
     dimension: int | None = BUILT_IN_DIMENSION
-    remote: bool = False
     paid: bool = False
     batch_size: int = MAX_BATCH
 

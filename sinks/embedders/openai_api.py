@@ -162,7 +162,6 @@ class OpenAIEmbedder:
         asked = dimension if ask_dimension and dimension else 0
         self.model = identity(name, model, asked, passage_prefix)
         self.dimension = dimension
-        self.remote = not is_loopback(base_url)
         self.paid = name != FREE_NAME and not is_private(base_url)
         self.batch_size = batch_size
         self._name = model

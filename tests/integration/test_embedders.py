@@ -48,7 +48,7 @@ def test_questions_are_those_of_the_engine(model: OnnxEmbedder, name: str) -> No
 
 def test_shapes(model: OnnxEmbedder) -> None:
     assert model.model == "onnx/multilingual-e5-small-q4"
-    assert (model.dimension, model.remote) == (384, False)
+    assert (model.dimension, model.paid) == (384, False)
     vectors = model.embed_passages(list(SHORT.values()))
     assert vectors.shape == (len(SHORT), 384)
     assert vectors.dtype == np.float32

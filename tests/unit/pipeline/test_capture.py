@@ -25,12 +25,12 @@ def turn(name: str, *said: str, state="finished", **fields) -> Turn:
     )
 
 
-def pointer(name: str | None, message: str | None = None) -> Pointer:
-    return Pointer("claude-code", "s", "/t", turn=name, last_message=message)
+def pointer(name: str | None) -> Pointer:
+    return Pointer("claude-code", "s", "/t", turn=name)
 
 
 def settled(turns, name, message=None, *, last=False, known=False) -> list[Turn]:
-    return settle(list(turns), pointer(name, message), message, last, known)
+    return settle(list(turns), pointer(name), message, last, known)
 
 
 def test_a_whole_turn_is_taken_as_it_is():

@@ -8,7 +8,6 @@ import pytest
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.sinks import documents
 from memsearch.sinks.documents import (
-    file_state,
     is_document,
     kind_of,
     load_document,
@@ -85,7 +84,6 @@ def test_read(tmp_path: Path, data: bytes, text: str, damaged: bool) -> None:
     document = load_document(str(path))
     assert (document.text, document.damaged) == (text, damaged)
     assert document.sha256 == hashlib.sha256(data).hexdigest()
-    assert document.state == file_state(str(path))
     assert document.state.size == len(data)
     assert document.state.mtime_ns == path.stat().st_mtime_ns
 
@@ -100,9 +98,6 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
             read_document(path)
         assert caught.value.kind is ErrorClass.BAD_FILE
         assert path in caught.value.message
-    with pytest.raises(MemsearchError) as caught:
-        file_state(str(tmp_path / "gone.md"))
-    assert caught.value.kind is ErrorClass.BAD_FILE
 
 
 def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ CASES: list[tuple[dict[str, Any], str, int | None, bool]] = [
      3072, True),
     ({"provider": "ollama"}, "ollama/bge-m3", 1024, False),
     ({"provider": "ollama", "model": "bge-m3:567m"}, "ollama/bge-m3:567m", 1024, False),
-    ({"provider": "ollama", "base_url": "http://10.0.0.7:11434/v1"}, "ollama/bge-m3", 1024, True),
+    ({"provider": "ollama", "base_url": "http://10.0.0.7:11434/v1"}, "ollama/bge-m3", 1024, False),
     ({"provider": "voyage"}, "voyage/voyage-3.5", 1024, True),
     ({"provider": "jina"}, "jina/jina-embeddings-v3", 1024, True),
     ({"provider": "mistral"}, "mistral/mistral-embed", 1024, True),
@@ -45,13 +45,13 @@ CASES: list[tuple[dict[str, Any], str, int | None, bool]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("given", "model", "dimension", "remote"), CASES)
+@pytest.mark.parametrize(("given", "model", "dimension", "paid"), CASES)
 def test_create_and_identity(
-    home: Home, given: dict[str, Any], model: str, dimension: int | None, remote: bool
+    home: Home, given: dict[str, Any], model: str, dimension: int | None, paid: bool
 ) -> None:
     settings = Embedding(**given)
     embedder = create(settings, home, {})
-    assert (embedder.model, embedder.dimension, embedder.remote) == (model, dimension, remote)
+    assert (embedder.model, embedder.dimension, embedder.paid) == (model, dimension, paid)
     assert embedder.batch_size >= 1
     assert identity(settings) == model
     embedder.close()
