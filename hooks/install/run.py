@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.config.paths import tilde
 from memsearch.hooks.install import files
 from memsearch.hooks.install.base import Agent, names
 from memsearch.hooks.install.files import Change, Edit, whole_file
@@ -58,7 +60,14 @@ def _install_shared(place: Place) -> None:
     edits: list[Edit] = shared_edits(place, command)
     if script is not None:
         edits.append(whole_file(command, script, 0o755))
-    os.makedirs(place.home.root, mode=0o700, exist_ok=True)
+    try:
+        os.makedirs(place.home.root, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise MemsearchError(
+            f"{tilde(place.home.root)} cannot be made: {error.strerror}",
+            kind=ErrorClass.PERMISSION,
+            hint="check the permissions of its folder, or set MEMSEARCH_HOME to another one",
+        ) from error
     path = files.record_path(place.home, SHARED)
     record = files.load(path)
     files.install(files.plan_install(edits, record), path, record)

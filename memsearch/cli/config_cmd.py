@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from memsearch.config.paths import Home
     from memsearch.config.settings import Loaded, Problem
 
-#: Exit code of a mistake that the user can mend.
-USER_ERROR = 2
-
 #: Settings that make another index.
 MODEL_KEYS = frozenset({"embedding.provider", "embedding.model", "embedding.dimension"})
 
@@ -25,19 +22,18 @@ MODEL_KEYS = frozenset({"embedding.provider", "embedding.model", "embedding.dime
 # this module, and few look at settings.
 
 
-class _UserError(click.ClickException):
-    exit_code = USER_ERROR
-
-
 @contextmanager
 def _told() -> Iterator[None]:
-    """Turn an error of ours into words on stderr and exit code 2."""
+    """Turn an error of ours into words on stderr and its exit code: 2 for the user's mistakes."""
+    from memsearch.cli.output import exit_code
     from memsearch.config.errors import MemsearchError
 
     try:
         yield
     except MemsearchError as error:
-        raise _UserError(str(error)) from error
+        told = click.ClickException(str(error))
+        told.exit_code = exit_code(error)
+        raise told from error
 
 
 @click.group("config")

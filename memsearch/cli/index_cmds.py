@@ -225,6 +225,21 @@ def run(
     wait: bool,
     steps: Callable[[int, int, str], None] | None = None,
 ) -> dict[str, Any]:
+    """Have an operation done: by a living worker, else here, with progress on stderr.
+
+    Args:
+        home: The home.
+        operation: One of ``workers.admin.OPERATIONS``.
+        request: What ``workers.admin`` takes for it.
+        wait: Until what was queued is worked, too.
+        steps: Told how far an operation of several steps is: done, of how many, what.
+
+    Returns:
+        The answer of ``workers.admin``.
+
+    Raises:
+        MemsearchError: It could not be done.
+    """
     from memsearch.workers.asking import ask
 
     def log(home: Home) -> Callable[..., None]:

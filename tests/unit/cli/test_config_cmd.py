@@ -47,6 +47,12 @@ def test_the_paths(run: Run, user: Path) -> None:
     assert run("path", MEMSEARCH_HOME="/x").stdout == "/x/config.toml\n"
 
 
+def test_a_file_that_cannot_be_written_is_no_mistake_of_the_user(run: Run) -> None:
+    for words in (("init",), ("set", "search.top_k", "8")):
+        said = run(*words, code=1, MEMSEARCH_HOME="/proc/nothing/home")
+        assert "cannot be written" in said.stderr
+
+
 def test_from_init_to_unset(run: Run, user: Path) -> None:
     file = user / ".memsearch" / "config.toml"
     assert run("list").stdout.startswith("Nothing is set")

@@ -133,6 +133,14 @@ def test_mistakes_of_install_end_with_2(machine: Machine) -> None:
     assert "none of the agents" in done.stderr
 
 
+def test_a_home_that_cannot_be_made_is_told(machine: Machine) -> None:
+    done = machine.run("install", "codex", MEMSEARCH_HOME="/proc/nothing/home")
+    assert done.returncode == 1
+    assert "/proc/nothing/home cannot be made" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (machine.user / ".codex").exists()
+
+
 def test_a_dry_run_shows_and_changes_nothing(machine: Machine) -> None:
     done = machine.run("install", "codex", "--dry-run")
     assert "+[mcp_servers.memsearch]" in done.stdout
