@@ -26,23 +26,35 @@ _NAMES = (
 #: ASCII lower case that leaves every index where it was (``str.lower`` does not: "İ").
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 #: What is taken out of quoted text: C0 but tab and newline, DEL, C1, and the marks that turn
-#: the reading direction or are not seen at all (a name may be hidden with them).
+#: the reading direction or are not seen at all (a name, or an order, may be hidden with them):
+#: fillers, variation selectors and tags among them.
 _UNSEEN = dict.fromkeys(
     (
         *range(0x09),
         *range(0x0B, 0x20),
         *range(0x7F, 0xA0),
-        0xAD,
+        *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFEFF, 0xFFA0),
+        *range(0x180B, 0x1810),
         *range(0x200B, 0x2010),
         *range(0x202A, 0x202F),
-        *range(0x2060, 0x2065),
-        *range(0x2066, 0x206A),
-        0xFEFF,
-        *range(0xE0000, 0xE0080),
+        *range(0x2060, 0x2070),
+        *range(0xFE00, 0xFE10),
+        *range(0xFFF0, 0xFFFC),
+        *range(0xE0000, 0xE1000),
     )
 )
 #: What a reader may take for the sign that begins a mark.
-_ANGLES = "<＜‹〈《"
+_ANGLES = "<＜‹〈《﹤⟨〈❮❰"
+#: The same for what ends one.
+_SLASHES = "/\\／⁄∕＼"
+#: Letters of other scripts, and hyphens, that look like those in the marks' names.
+_LOOKS_LIKE = dict(
+    zip(
+        map(ord, "аеорсухіѕјһԁոᴍмтⅿαεοιυνρκΑΕΟΙΥΝΡΚМТАЕОРСУХІЅ‐‑‒–—−﹣⁃＿"),
+        "aeopcyxisjhdnmmtmaeoiuvpkAEOIYNPKMTAEOPCYXIS--------_",
+        strict=True,
+    )
+)
 
 
 def fence(body: str, *, about: str) -> str:
@@ -64,13 +76,13 @@ def escape(text: str) -> str:
 
 
 def _without_mark(text: str, name: str) -> str:
-    lowered = text.translate(_LOWER)
+    lowered = _as_read(text)
     kept: list[str] = []
     since = 0
     at = lowered.find(name)
     while at >= 0:
         before = at - 1
-        while before >= since and (text[before] in "/\\" or text[before].isspace()):
+        while before >= since and (text[before] in _SLASHES or text[before].isspace()):
             before -= 1
         if before >= since and text[before] in _ANGLES:
             kept += (text[since:before], "&lt;", text[before + 1 : at + len(name)])
@@ -78,6 +90,21 @@ def _without_mark(text: str, name: str) -> str:
         at = lowered.find(name, at + len(name))
     kept.append(text[since:])
     return "".join(kept)
+
+
+def _as_read(text: str) -> str:
+    """The text in plain lower-case letters as a reader takes them, each at its place."""
+    if text.isascii():
+        return text.translate(_LOWER)
+    from unicodedata import normalize
+
+    def plain(char: str) -> str:
+        if char.isascii():
+            return char
+        letter = normalize("NFKC", char)  # full width, bold, script, double-struck
+        return letter if len(letter) == 1 else char
+
+    return "".join(map(plain, text)).translate(_LOOKS_LIKE).translate(_LOWER)
 
 
 def overhead(about: str) -> int:
