@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -32,6 +33,11 @@ def section_text(answer: Mapping[str, Any]) -> str:
     if answer.get("foreign"):
         return f"{place}  {FOREIGN}\n\n{quoted(answer['content'])}"
     return f"{place}\n\n{answer['content']}"
+
+
+def results_text(items: Iterable[Mapping[str, Any]]) -> str:
+    """The results of a search, numbered from 1."""
+    return "\n\n".join(map(result_text, itertools.count(1), items))
 
 
 def result_text(number: int, item: Mapping[str, Any]) -> str:

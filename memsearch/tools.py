@@ -53,16 +53,20 @@ def call(name: str, arguments: Mapping[str, Any], *, cwd: str, environ: Mapping[
             raise MemsearchError(f"{cwd} is no folder", kind=ErrorClass.BAD_REQUEST)
         environ.pop("MEMSEARCH_DIR", None)
     home = Home.from_env(environ)
-    text, notes = _CALLS[name](arguments, cwd, environ, home)
-    parts = []
-    if text:
-        cut = len(text) - MAX_CHARS
-        parts.append(fence(text[:MAX_CHARS], about=RECALLED))
-        if cut > 0:
-            notes = [f"{cut} characters more are left out", *notes]
-    # A note may name a file, and whoever made the file has named it.
-    parts += [f"Note: {escape(' '.join(note.split()))}" for note in notes]
+    text, notes, told = _CALLS[name](arguments, cwd, environ, home)
+    cut = len(text) - MAX_CHARS
+    if cut > 0:
+        notes = [f"{cut} characters more are left out", *notes]
+    # What recall tells may name a file, and whoever made the file has named it.
+    quoted = [text[:MAX_CHARS], "\n".join(f"Note: {_line(note)}" for note in told)]
+    inside = "\n\n".join(part for part in quoted if part)
+    parts = [fence(inside, about=RECALLED)] if inside else []
+    parts += [f"Note: {_line(note)}" for note in notes]
     return "\n".join(parts)
+
+
+def _line(note: str) -> str:
+    return escape(" ".join(note.split()))
 
 
 def check(name: str, arguments: Mapping[str, Any]) -> None:
@@ -96,7 +100,8 @@ def check(name: str, arguments: Mapping[str, Any]) -> None:
             raise MemsearchError(f"{name} needs {key!r}", kind=ErrorClass.BAD_REQUEST)
 
 
-Answer = tuple[str, list[str]]
+#: The text, our own notes on it, and what recall tells, which may quote what it found.
+Answer = tuple[str, list[str], list[str]]
 
 
 def _search(arguments: Mapping[str, Any], cwd: str, environ: dict[str, str], home: Home) -> Answer:
@@ -114,19 +119,19 @@ def _search(arguments: Mapping[str, Any], cwd: str, environ: dict[str, str], hom
         all_projects=bool(arguments.get("all_projects")),
     )
     answer = _ask("search", request, home, environ)
-    text = "\n\n".join(map(answers.result_text, range(1, 1000), answer["results"]))
+    text = answers.results_text(answer["results"])
     notes = [
         *answers.foreign_notes(answer["results"]),
         *answers.freshness_notes(answer["freshness"]),
-        *answer["notes"],
     ]
-    return text, notes if text else ["nothing was found", *notes]
+    return text, notes if text else ["nothing was found", *notes], list(answer["notes"])
 
 
 def _get(arguments: Mapping[str, Any], cwd: str, environ: dict[str, str], home: Home) -> Answer:
     request = requests.expand_request(arguments["id"], cwd=cwd, environ=environ)
     answer = _ask("expand", request, home, environ)
-    return answers.section_text(answer), [*answers.foreign_notes([answer]), *answer["notes"]]
+    notes = answers.foreign_notes([answer])
+    return answers.section_text(answer), notes, list(answer["notes"])
 
 
 def _transcript(
@@ -141,7 +146,7 @@ def _transcript(
         context=1 if context is None else context,
     )
     answer = _ask("transcript", request, home, environ)
-    return answer["text"], list(answer["notes"])
+    return answer["text"], [], list(answer["notes"])
 
 
 _CALLS = {"memory_search": _search, "memory_get": _get, "memory_transcript": _transcript}

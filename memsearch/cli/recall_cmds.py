@@ -113,9 +113,7 @@ def search(
     if as_json:
         output.put_json(answer["results"])
     elif answer["results"]:
-        output.put_recalled(
-            "\n\n".join(map(answers.result_text, range(1, 1000), answer["results"]))
-        )
+        output.put_recalled(answers.results_text(answer["results"]))
     output.notes(answers.foreign_notes(answer["results"]))
     output.notes(answers.freshness_notes(answer["freshness"]))
     output.notes(answer["notes"])
