@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
@@ -117,8 +116,7 @@ class _Steps:
         self._said = -1
 
     def __call__(self, done: int, total: int, what: str) -> None:
-        often, seldom = index_cmds.PROGRESS_SECONDS, index_cmds.FILE_PROGRESS_SECONDS
-        pause = often if sys.stderr.isatty() else seldom
+        pause = output.progress_pause()
         if done != self._said and total and time.monotonic() - self._last >= pause:
             self._last, self._said = time.monotonic(), done
             output.note(f"{done} of {total} journals, now {what}")

@@ -22,18 +22,21 @@ MODEL_KEYS = frozenset({"embedding.provider", "embedding.model", "embedding.dime
 # this module, and few look at settings.
 
 
+class _UserError(click.ClickException):
+    exit_code = 2
+
+
 @contextmanager
 def _told() -> Iterator[None]:
     """Turn an error of ours into words on stderr and its exit code: 2 for the user's mistakes."""
-    from memsearch.cli.output import exit_code
+    from memsearch.cli.output import USER_ERROR, exit_code
     from memsearch.config.errors import MemsearchError
 
     try:
         yield
     except MemsearchError as error:
-        told = click.ClickException(str(error))
-        told.exit_code = exit_code(error)
-        raise told from error
+        told = _UserError if exit_code(error) == USER_ERROR else click.ClickException
+        raise told(str(error)) from error
 
 
 @click.group("config")

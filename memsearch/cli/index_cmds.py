@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 #: Starts what waits for somebody to agree to its cost.
 COMMAND = "memsearch index --force"
-#: Seconds between two lines of progress on stderr: on a terminal, and in a file.
-PROGRESS_SECONDS, FILE_PROGRESS_SECONDS = 1.0, 10.0
 
 
 def _project_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -267,7 +265,7 @@ class _Progress:
         self._said = -1
 
     def __call__(self, left: int, queued: int) -> None:
-        pause = PROGRESS_SECONDS if sys.stderr.isatty() else FILE_PROGRESS_SECONDS
-        if queued and left != self._said and time.monotonic() - self._last >= pause:
+        passed = time.monotonic() - self._last
+        if queued and left != self._said and passed >= output.progress_pause():
             self._last, self._said = time.monotonic(), left
             output.note(f"{max(0, queued - left)} of {queued} documents indexed")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 
 import click
@@ -11,9 +10,6 @@ import click
 from memsearch.cli import output
 from memsearch.cli.home import current_home
 from memsearch.config.errors import ErrorClass, MemsearchError
-
-#: Seconds between two lines of progress on a terminal, and elsewhere.
-PROGRESS_SECONDS, LOG_SECONDS = 1.0, 10.0
 
 
 @click.group()
@@ -79,7 +75,6 @@ class _Progress:
 
     def __call__(self, done: int, total: int) -> None:
         now = time.monotonic()
-        seconds = PROGRESS_SECONDS if sys.stderr.isatty() else LOG_SECONDS
-        if now - self._last >= seconds or done == total:
+        if now - self._last >= output.progress_pause() or done == total:
             self._last = now
             output.note(f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB")

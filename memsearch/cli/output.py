@@ -31,6 +31,9 @@ FENCE_VARIABLE = "MEMSEARCH_FENCE"
 #: Characters of a result's text that are shown; the rest is for ``expand``.
 MAX_CONTENT_CHARS = 500
 
+#: Seconds between two lines of progress on stderr: on a terminal, and in a file or a pipe.
+PROGRESS_SECONDS, FILE_PROGRESS_SECONDS = 1.0, 10.0
+
 #: What the asker has to mend.
 _USER_ERRORS = frozenset({ErrorClass.CONFIG, ErrorClass.BAD_REQUEST})
 
@@ -97,6 +100,11 @@ def notes(texts: Iterable[str]) -> None:
     """Say several things beside the answer."""
     for text in texts:
         note(f"note: {text}")
+
+
+def progress_pause() -> float:
+    """Seconds between two lines of progress, by who reads them."""
+    return PROGRESS_SECONDS if sys.stderr.isatty() else FILE_PROGRESS_SECONDS
 
 
 def show_error(error: MemsearchError) -> None:

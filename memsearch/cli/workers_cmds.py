@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 #: Seconds that a started worker has to begin to listen.
 START_SECONDS = 10.0
-#: Seconds between two lines of progress on stderr.
-PROGRESS_SECONDS = 2.0
 
 
 @click.group(invoke_without_command=True)
@@ -152,7 +150,7 @@ def _progress() -> Callable[[Engine], None]:
 
     def show(engine: Engine) -> None:
         nonlocal last
-        if time.monotonic() - last < PROGRESS_SECONDS:
+        if time.monotonic() - last < output.progress_pause():
             return
         last = time.monotonic()
         from memsearch.workers.runner import count
@@ -197,7 +195,7 @@ def _wait_for_living(home: Home, wait: bool) -> Counts:
                         hint="memsearch workers --drain again; logs/worker.log says why it ended",
                     )
                 continue
-            if time.monotonic() - last > PROGRESS_SECONDS:
+            if time.monotonic() - last > output.progress_pause():
                 last = time.monotonic()
                 output.note(f"{count(log, sys.maxsize).waiting} to do")
             time.sleep(0.1)
