@@ -72,6 +72,8 @@ class Engine:
         self.stopping = threading.Event()
         #: Set when the log was found damaged: its worker restores it and begins anew.
         self.damaged = threading.Event()
+        #: Set when the log could not be written: tasks may have got lost, and a sweep finds them.
+        self.unrecorded = threading.Event()
         #: Set when a search found that the index has a fault: it is looked at soon.
         self.index_doubted = threading.Event()
         self.budget = Budget(log)
@@ -119,6 +121,7 @@ class Engine:
         except MemsearchError as error:
             # The log itself could not be read or written: nothing can be noted in it.
             self.note("stage_unrecorded", level="error", stage=stage, key=key, error=error.message)
+            self.unrecorded.set()
             if self.is_log_damage(error):
                 self.damaged.set()
             self._mend_after(error)
@@ -144,6 +147,7 @@ class Engine:
                     tx.add_task(stage, key)
             except MemsearchError as error:  # the sweep finds it
                 self.note("task_lost", level="warning", stage=stage, key=key, error=error.message)
+                self.unrecorded.set()
         self.note(
             "stage_ran", level="debug", stage=stage, key=key, seconds=time.monotonic() - started
         )

@@ -34,6 +34,9 @@ TICK_SECONDS = 0.2
 IDLE_TICK_SECONDS, IDLE_AFTER_SECONDS = 1.0, 5.0
 #: Seconds between two sweeps for lost streams and changed files.
 SWEEP_SECONDS = 60.0
+#: The same after the log could not be written, so that a drain does not end for want of a task
+#: that only a sweep finds.
+SWEEP_AGAIN_SECONDS = 5.0
 #: Seconds that running stages have to end at a shutdown.
 SHUTDOWN_SECONDS = 5.0
 #: Seconds between two tries to begin while the log is held or the disk is full; doubled up to
@@ -339,8 +342,14 @@ class Worker:
                 self._mend_again(engine)
             duties.look()
             self._take_spool(engine)
-            if time.monotonic() - self._swept >= SWEEP_SECONDS:
-                self._sweep(engine)
+            every = SWEEP_AGAIN_SECONDS if engine.unrecorded.is_set() else SWEEP_SECONDS
+            if time.monotonic() - self._swept >= every:
+                engine.unrecorded.clear()
+                try:
+                    self._sweep(engine)
+                except MemsearchError:
+                    engine.unrecorded.set()
+                    raise
                 for consumer in consumers:
                     consumer.check_worker_health()
             self._release_budget(engine)

@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -544,6 +545,42 @@ def test_a_read_only_file_system_under_the_journal_is_named(world, session, smal
     world.run("dead-letter", "replay", "--all")
     world.drain("--wait")
     assert world.entries() == turns
+
+
+#: The command, with a log that once cannot be written: what the stage was to do has then left
+#: the queue, and no event tells of it.
+_UNRECORDED = """
+from memsearch.config.errors import ErrorClass, MemsearchError
+from memsearch.pipeline.stages import table
+
+chunk, failed = table.STAGES["chunk"], []
+
+def once(engine, key):
+    if not failed:
+        failed.append(key)
+        raise MemsearchError("state.db: disk full", kind=ErrorClass.DISK_FULL)
+    chunk(engine, key)
+
+table.STAGES["chunk"] = once
+from memsearch._entry import main
+raise SystemExit(main())
+"""
+
+
+def test_a_task_that_a_full_disk_took_is_found_by_the_same_drain(world, session):
+    send(world, session, 1)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _UNRECORDED, "workers", "--drain", "--json"],
+        cwd=world.project,
+        env=world.environ,
+        capture_output=True,
+        timeout=180,
+        check=False,
+    )
+    counts = json.loads(done.stdout)
+    assert "stage_unrecorded" in (world.home / "logs" / "worker.log").read_text("utf-8")
+    assert (counts["indexed"], counts["waiting"], counts["stalled"]) == (1, 0, False)
+    assert done.returncode == 0
 
 
 # -- the journal --------------------------------------------------------------------------------
