@@ -132,7 +132,7 @@ def replay(
       memsearch dead-letter replay 3fa9c2d1
       memsearch dead-letter replay --all --stage summarize --since 2d
     """
-    _check_choice(names, every, "replay")
+    _check_choice(names, every, "replay", bool(stage or since))
     with output.reported(), _log() as log:
         from memsearch.pipeline import dead_letters
 
@@ -156,7 +156,7 @@ def discard(names: tuple[str, ...], older: str, stage: str | None, as_json: bool
       memsearch dead-letter discard 3fa9c2d1
       memsearch dead-letter discard --older 7d
     """
-    _check_choice(names, bool(older), "discard")
+    _check_choice(names, bool(older), "discard", bool(stage))
     with output.reported(), _log() as log:
         from memsearch.pipeline import dead_letters
 
@@ -172,10 +172,12 @@ def _say(number: int, what: str, as_json: bool) -> None:
         output.put(f"{number} {what}")
 
 
-def _check_choice(names: tuple[str, ...], many: bool, verb: str) -> None:
+def _check_choice(names: tuple[str, ...], many: bool, verb: str, narrowed: bool) -> None:
+    wide = "--all" if verb == "replay" else "--older AGE"
     if bool(names) == many:
-        wide = "--all" if verb == "replay" else "--older AGE"
         raise click.UsageError(f"{verb} takes the ids of dead letters, or {wide}")
+    if names and narrowed:
+        raise click.UsageError(f"what narrows them down goes with {wide}, not with ids")
 
 
 class _log:  # noqa: N801 (reads as a function where it is used)

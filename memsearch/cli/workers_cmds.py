@@ -61,7 +61,11 @@ def workers(
     added a dead letter or cannot go on; 2 when the call or a setting is wrong.
     """
     if ctx.invoked_subcommand is not None:
+        if foreground or drain or wait or as_json or debug:
+            raise click.UsageError(f"these options do not go with {ctx.invoked_subcommand}")
         return
+    if (wait or as_json) and not drain:
+        raise click.UsageError("--wait and --json go with --drain; memsearch workers status --json")
     if foreground and drain:
         raise click.UsageError("--foreground and --drain are two ways to run; choose one")
     with output.reported():
