@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from memsearch.recall.access import Access
 
 
+#: A turn's id as agents make them; an anchor may hold anything in its place.
+_ID = re.compile(r"[\w:.-]{1,80}")
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a conversation lies. ``turn`` and ``session`` are empty when they are not known."""
@@ -47,9 +52,39 @@ def answer_transcript(request: Mapping[str, Any], access: Access) -> dict[str, A
     Raises:
         MemsearchError: ``BAD_REQUEST`` when the target names no conversation; ``BAD_FILE``
             when its file is gone, unreadable or outside the agents' own folders, of whose
-            contents nothing is said.
+            contents nothing is said. What a foreign note names is not repeated: whoever
+            wrote it may have written an order there.
     """
     where = setting_of(request, access, everything=True)
+    target = text_of(request, "target")
+    # What was said to one agent may be shown to another one, and to its provider.
+    secrets = _secrets(where, access)
+    try:
+        return _answered(request, where, access, secrets)
+    except MemsearchError as error:
+        if not _named_by_others(target, where, access):
+            raise
+        raise MemsearchError(
+            f"there is no conversation to show behind {target}: its note is foreign",
+            kind=error.kind,
+            hint=f"memsearch expand {target} shows what it says",
+        ) from None
+
+
+def _named_by_others(target: str, where: Setting, access: Access) -> bool:
+    """Whether the target is a foreign note, whose anchor names the conversation."""
+    if not is_id(target) or os.path.exists(target):
+        return False
+    try:
+        found = expand(target, where, access)
+        return found.foreign and bool(found.anchors)
+    except MemsearchError:
+        return False  # there is no such note, which is what the first error says
+
+
+def _answered(
+    request: Mapping[str, Any], where: Setting, access: Access, secrets: Redact
+) -> dict[str, Any]:
     context = number_of(request, "context", 3, least=0, most=MAX_CONTEXT)
     place = find(
         text_of(request, "target"),
@@ -59,8 +94,6 @@ def answer_transcript(request: Mapping[str, Any], access: Access) -> dict[str, A
         turn=text_of(request, "turn"),
     )
     source = get(place.platform)
-    # What was said to one agent may be shown to another one, and to its provider.
-    secrets = _secrets(where, access)
     with reading(secrets):
         found = source.conversation(place.path, place.session, place.turn or None, context=context)
     turns = [redact_turn(turn, secrets)[0] for turn in found]
@@ -132,7 +165,8 @@ def _of_chunk(key: str, where: Setting, access: Access, *, session: str, turn: s
     anchors = [anchor for anchor in expanded.anchors if anchor.path]
     if not anchors:
         raise MemsearchError(
-            f"The section {expanded.section.heading or expanded.hit.source!r} has no anchor:"
+            # Its heading may be an order, and is not repeated.
+            f"The section of {expanded.hit.chunk_hash} has no anchor:"
             " it was not written from a conversation",
             kind=ErrorClass.BAD_REQUEST,
             hint=f"memsearch expand {expanded.hit.chunk_hash} shows what it says",
@@ -142,7 +176,7 @@ def _of_chunk(key: str, where: Setting, access: Access, *, session: str, turn: s
     place = _of_anchor(chosen, where, access, session=session, turn=turn)
     notes = expanded.notes
     if len(anchors) > 1 and chosen.turn != wanted:
-        turns = ", ".join(item.turn for item in anchors if item.turn)
+        turns = ", ".join(item.turn for item in anchors if _ID.fullmatch(item.turn))
         notes += (f"The section holds {len(anchors)} conversations; the others by --turn: {turns}",)
     return Place(place.platform, place.path, place.session, place.turn, notes)
 
@@ -184,6 +218,6 @@ def _allowed(path: str, where: Setting, access: Access, platform: str = "") -> t
     real = confine(path, where.environ, roots)
     for name in (platform,) if platform else platforms():
         folders = [os.path.realpath(root) for root in get(name).roots(where.environ)]
-        if any(real.startswith(folder.rstrip("/") + "/") for folder in folders):
+        if any((real + "/").startswith(folder.rstrip("/") + "/") for folder in folders):
             return name, real
     raise AssertionError("confine lets only known roots through")
