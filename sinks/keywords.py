@@ -19,6 +19,8 @@ text                   tokens                                        why
 ``备份脚本``           ``u5907u4efd u4efdu811a u811au672c``          bigrams, by code points
 ``3月3日``             ``3u6708 3u67083u65e5``                       a date is one word
 ``naïve``              ``naiv``                                      accents are dropped
+``備份``               ``u5907u4efd``                                as ``备份``
+``🐛``                 ``u1f41b``                                    a sign of its own
 =====================  ============================================  =========================
 """
 
@@ -36,11 +38,12 @@ from itertools import pairwise
 import snowballstemmer
 
 from memsearch.sinks.anchors import without_comments
+from memsearch.sinks.hanzi import TO_SIMPLIFIED
 from memsearch.sinks.stopwords import CHINESE, CHINESE_KEPT, ENGLISH
 from memsearch.sinks.types import Chunk
 
 #: Part of the index's identity: goes up when the same text gives other keywords.
-KEYWORDS_VERSION = 1
+KEYWORDS_VERSION = 2
 
 #: Limit of the index's field, in bytes (the tokens are ASCII).
 MAX_KEYWORDS_BYTES = 65_535
@@ -71,6 +74,8 @@ _TOKEN = re.compile(
     r"(?P<sign>\+\+|\#(?![A-Za-z0-9_]))?"
     rf"|(?P<run>[{_UNSPACED}]+)"
     rf"|(?P<other>(?:(?![{_UNSPACED}])[^\W\x00-\x7f])+)"
+    # Emoji and the pictures before them; what joins and colours them is left out before.
+    r"|(?P<picture>[\u2600-\u27bf\U0001f300-\U0001f3fa\U0001f400-\U0001faff])"
 )
 _SCHEME = re.compile(r"\b(?:https?|ftp|file|ssh|git|wss?)://")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
@@ -212,6 +217,8 @@ def _tokens(text: str, *, stop: bool) -> Iterator[str]:
             yield from _run(match["run"], stop)
         elif kind == "other":
             yield _encode(match["other"].lower())
+        elif kind == "picture":
+            yield _encode(match["picture"])
         else:
             yield from _chinese_date(match)
 
@@ -228,6 +235,7 @@ def _chinese_date(match: re.Match[str]) -> Iterator[str]:
 
 def _run(run: str, stop: bool) -> Iterator[str]:
     """Bigrams of a run without blanks, parted at its function words."""
+    run = run.translate(TO_SIMPLIFIED)
     for part in _parts(run) if stop else [run]:
         if len(part) == 1:
             yield _encode(part)
