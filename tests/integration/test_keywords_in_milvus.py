@@ -80,7 +80,7 @@ def test_the_analyzer_leaves_every_token_whole(collection: Collection) -> None:
 @pytest.mark.parametrize(
     ("question", "number"),
     [
-        ("备份脚本失败", 0),  # case R1, among 50 others that share 脚本
+        ("备份脚本失败", 0),  # among 50 others that share 脚本
         ("脚本上传为什么超时", 0),
         ("get_user_by_id", 1),
         ("login.ts", 1),

@@ -229,7 +229,6 @@ def test_places(text: str, limit: int, expected: list[str]) -> None:
 
 
 def test_no_cut_inside_urls_mails_and_versions() -> None:
-    """Case I7."""
     random.seed(7)
     urls = [f"https://host{n}.example.com/a.b/c?d={n}.5&e=x,y;z#v1.{n}.0" for n in range(80)]
     words = [*urls, "v1.2.3", "me.and@you.example.org", "e.g.", "10.0.0.1:8080", "Fine!"]
@@ -248,7 +247,6 @@ def test_no_cut_inside_a_url_that_holds_han() -> None:
 
 
 def test_long_lines_and_han_without_breaks() -> None:
-    """Case I5."""
     words = " ".join(f"word{n}" for n in range(900))
     assert len(words) > 6000
     text = f"short\nlines\n{words}\n{han(4000)}\nend"

@@ -232,7 +232,7 @@ def test_a_name_that_is_not_utf8_is_told_and_keeps_nothing_else_back(tree: Path)
 
 
 def test_files_that_come_and_go_are_no_error(tree: Path) -> None:
-    """Case I13: somebody saves by renaming all the time."""
+    """Somebody saves by renaming all the time."""
     stop = threading.Event()
 
     def save() -> None:

@@ -378,7 +378,6 @@ append(sys.argv[1], entry, lock_dir=sys.argv[2])
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="file names are UTF-8 in every locale")
 def test_a_locale_that_knows_no_chinese(place: Place, tmp_path: Path) -> None:
-    """Case I11."""
     done = subprocess.run(
         [sys.executable, "-c", C_LOCALE, str(place.memory), str(place.locks)],
         cwd=tmp_path,
@@ -487,7 +486,7 @@ def test_links_to_one_folder_share_its_lock(place: Place, tmp_path: Path) -> Non
 
 
 def test_a_human_who_replaces_the_file_all_the_time(place: Place) -> None:
-    """Case J4. What an editor takes away in the moment after an append is put back."""
+    """What an editor takes away in the moment after an append is put back."""
     place.append(entry("first"))
     stop = threading.Event()
     saves = []
