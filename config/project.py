@@ -293,10 +293,13 @@ def _tracks_link(root: str, name: str) -> bool:
 
 
 def _usable(path: str) -> bool:
-    """Whether the system could know such a path at all (a hook's JSON may hold anything)."""
+    """Whether there can be such a path (a hook's JSON may hold anything), and it is UTF-8.
+
+    The log and the index hold paths as text, so there is no project at any other.
+    """
     try:
-        return b"\0" not in os.fsencode(path)
-    except UnicodeEncodeError:  # a lone surrogate
+        return b"\0" not in path.encode()
+    except UnicodeEncodeError:  # a lone surrogate, as other bytes come
         return False
 
 
@@ -305,9 +308,10 @@ def _real_folder(cwd: str) -> str:
     if not cwd or not _usable(cwd):
         return ""
     try:
-        return os.path.realpath(cwd)
+        real = os.path.realpath(cwd)
     except OSError:  # a relative path, and the current folder is gone
         return ""
+    return real if _usable(real) else ""
 
 
 def _relative(path: str, folder: str) -> str:

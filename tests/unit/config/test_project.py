@@ -368,6 +368,12 @@ def test_where_no_project_can_be(base: Path, environ: dict[str, str]) -> None:
     assert unfiled.collection == collection_name(str(home / "unfiled"))
     for folder in ("/", "", "a\0b", "\ud800", str(home), str(home / "logs"), unfiled.root):
         assert resolve(folder, environ) == unfiled
+    # The log and the index hold paths as UTF-8 text.
+    other = base / os.fsdecode(b"caf\xe9")
+    repository(other)
+    (base / "link").symlink_to(other)
+    for folder in (str(other), str(other / "sub"), str(base / "link")):
+        assert resolve(folder, environ) == unfiled
     # A memory that another tool left in the user's home does not make it a project.
     (home / "memory").mkdir(parents=True)
     assert resolve(str(user), environ) == unfiled
