@@ -25,15 +25,14 @@ from memsearch.sources.bounds import beginning, compact_input
 from memsearch.sources.builder import Step, TurnBuilder
 from memsearch.sources.claude_records import (
     Said,
-    blocks_of,
     is_nobodys,
+    message_blocks,
     plain_text,
     read_result,
     read_user,
-    text_of,
     time_of,
 )
-from memsearch.sources.cleaning import clean
+from memsearch.sources.cleaning import clean, text_of
 from memsearch.sources.jsonl import JsonlSource, Opening, count
 from memsearch.sources.lines import Record
 from memsearch.sources.listing import files_under, of_file
@@ -471,7 +470,7 @@ class _Fold:
         self._absorb(run)
         run.interrupted = False
         run.aborted = bool(record.get("isAbortedMidStream"))
-        visible = self._answer(run, text_of(details.get("id")), blocks_of(record))
+        visible = self._answer(run, text_of(details.get("id")), message_blocks(record))
         reason = text_of(details.get("stop_reason"))
         # The record of a thinking block carries the reason of the whole message, whose
         # text comes with the next record: a turn has not ended before that.

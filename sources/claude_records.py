@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, Literal
 
 from memsearch.sources.base import MAX_OUTPUT_CHARS
-from memsearch.sources.bounds import beginning, well_formed
-from memsearch.sources.cleaning import clean
+from memsearch.sources.bounds import beginning
+from memsearch.sources.cleaning import blocks_of, clean, text_of
 from memsearch.sources.injected import strip_blocks, strip_injected
 from memsearch.sources.lines import Record
 from memsearch.sources.private import strip_private
@@ -83,7 +83,7 @@ def read_user(record: Record, offset: int) -> Said:
     texts: list[str] = []
     results: list[dict[str, Any]] = []
     unknown: list[str] = []
-    for block in blocks_of(record):
+    for block in message_blocks(record):
         match block.get("type"):
             case "text":
                 texts.append(text_of(block.get("text")))
@@ -196,29 +196,11 @@ def _words(raw: str) -> tuple[str, bool]:
     return words.strip(), private
 
 
-def blocks_of(record: Record) -> list[dict[str, Any]]:
+def message_blocks(record: Record) -> list[dict[str, Any]]:
     """The blocks of a message, whatever shape its content has."""
     message = record.get("message")
     content = message.get("content") if isinstance(message, dict) else message
-    return _as_blocks(content)
-
-
-def _as_blocks(content: object) -> list[dict[str, Any]]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    if isinstance(content, dict):
-        return [content]
-    if not isinstance(content, list):
-        return []
-    return [
-        {"type": "text", "text": block} if isinstance(block, str) else block
-        for block in content
-        if isinstance(block, str | dict)
-    ]
-
-
-def text_of(value: object) -> str:
-    return well_formed(value) if isinstance(value, str) else ""
+    return blocks_of(content)
 
 
 def time_of(record: Record) -> datetime | None:
@@ -282,7 +264,7 @@ def _persisted(stdout: str, size: object, path: object, failed: bool) -> tuple[s
 def plain_text(content: object) -> str:
     """The text of a content of any shape; what is no text is named in brackets."""
     parts: list[str] = []
-    for block in _as_blocks(content):
+    for block in blocks_of(content):
         match block.get("type"):
             case "text":
                 parts.append(text_of(block.get("text")))

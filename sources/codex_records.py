@@ -21,7 +21,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from memsearch.sources.bounds import beginning, compact_input, well_formed
-from memsearch.sources.cleaning import clean, text_of
+from memsearch.sources.cleaning import blocks_of, clean, text_of
 from memsearch.sources.injected import strip_injected
 from memsearch.sources.lines import Record
 from memsearch.sources.private import strip_private
@@ -266,7 +266,7 @@ def _response(item: dict[str, Any], at: datetime | None) -> Entry:
 def _said(content: object, kinds: object) -> list[str]:
     """The user's own parts of a message in the model's history."""
     own: list[str] = []
-    for place, part in enumerate(_parts(content)):
+    for place, part in enumerate(blocks_of(content)):
         kind = text_of(kinds[place]) if isinstance(kinds, list) and place < len(kinds) else "user"
         if not kind.startswith(("user", "unknown")):
             continue
@@ -479,24 +479,10 @@ def _result_text(result: object) -> str:
 # Shapes -------------------------------------------------------------------------------------
 
 
-def _parts(content: object) -> list[dict[str, Any]]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    if isinstance(content, dict):
-        return [content]
-    if not isinstance(content, list):
-        return []
-    return [
-        {"type": "text", "text": part} if isinstance(part, str) else part
-        for part in content
-        if isinstance(part, str | dict)
-    ]
-
-
 def _plain(content: object) -> str:
     """The text of a content; what is no text is named in brackets."""
     texts: list[str] = []
-    for part in _parts(content):
+    for part in blocks_of(content):
         kind = text_of(part.get("type"))
         if kind.casefold() in ("text", "input_text", "output_text", "refusal"):
             texts.append(text_of(part.get("text")) or text_of(part.get("refusal")))

@@ -16,7 +16,7 @@ from typing import Any
 from memsearch.sources.base import Pointer, State, Turn
 from memsearch.sources.bounds import beginning, compact_input
 from memsearch.sources.builder import TurnBuilder
-from memsearch.sources.cleaning import clean, text_of
+from memsearch.sources.cleaning import blocks_of, clean, text_of
 from memsearch.sources.injected import strip_blocks, strip_injected
 from memsearch.sources.jsonl import count
 from memsearch.sources.lines import Record
@@ -132,19 +132,6 @@ def run_of(record: Record) -> str:
     message = record.get("message")
     about = message.get("__openclaw") if isinstance(message, dict) else None
     return text_of(about.get("runId")) if isinstance(about, dict) else ""
-
-
-def blocks_of(content: object) -> list[dict[str, Any]]:
-    """The blocks of a content, whatever shape it has."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    if not isinstance(content, list):
-        return []
-    return [
-        {"type": "text", "text": block} if isinstance(block, str) else block
-        for block in content
-        if isinstance(block, str | dict)
-    ]
 
 
 @dataclass(slots=True)
