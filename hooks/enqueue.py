@@ -111,14 +111,12 @@ def main(argv: list[str]) -> int:
         return 2 if strict else 0
     try:
         make_home(home)
-        where = store(home, data, message, started)
+        store(home, data, message, started)
     except OSError as error:
         report(home, "not stored", str(error), platform)
         print_done()
         return 2 if strict else 0
     print_done()
-    if where == "spool":
-        report(home, "database busy, the turn waits in the spool", "", platform)
     if autostart(home, environ):
         try:
             from memsearch.hooks.spawn import start_worker
@@ -271,7 +269,7 @@ def make_home(home: Home) -> None:
 
 
 def store(home: Home, data: dict[str, object], message: str | None, now: float) -> str:
-    """Commit the hook to the log, or put it into the spool.
+    """Commit the hook to the log, or put it into the spool and say why.
 
     Returns:
         ``log`` or ``spool``.
@@ -287,6 +285,7 @@ def store(home: Home, data: dict[str, object], message: str | None, now: float) 
     except (sqlite3.Error, OSError) as error:
         record["why"] = str(error)
         spool(home, record)
+        report(home, "the turn waits in the spool", str(error), str(data["platform"]))
         return "spool"
     return "log"
 

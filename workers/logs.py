@@ -22,7 +22,28 @@ MAX_FACT_CHARS = 4_000
 
 
 class _PrivateRotatingHandler(logging.handlers.RotatingFileHandler):
-    """Rotated files are private to the user whatever the umask."""
+    """Rotated files are private to the user whatever the umask.
+
+    What the disk does not take is said on stderr, once until it does again.
+    """
+
+    _full = _failed = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        self._failed = False
+        super().emit(record)
+        self._full = self._failed
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Tell of a line that could not be written; logging itself prints a stack for each."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        self._failed = True
+        if not self._full and sys.stderr is not None:
+            sys.stderr.write(f"{self.baseFilename} cannot be written: {error.strerror}\n")
 
     def _open(self):  # type: ignore[no-untyped-def]
         stream = super()._open()

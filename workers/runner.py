@@ -48,6 +48,19 @@ STALL_SECONDS = 60.0
 Note = Callable[..., None]
 
 
+def _identity(path: str) -> tuple[int, int, int] | None:
+    """Which file is at a path; None for none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_mtime_ns)
+
+
+#: This file as it was loaded: an installer that upgrades the package or removes it replaces it.
+_LOADED = _identity(__file__)
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """What a drain did, in streams."""
@@ -95,6 +108,8 @@ class Worker:
         self._swept = 0.0
         #: The last life ended because the log was found damaged.
         self.damaged = False
+        #: The last life ended because the package was upgraded or removed.
+        self.replaced = False
         #: Seconds that the log may refuse to be read until the worker gives up; 0: for ever.
         self.patience = 0.0
         #: It is there to stay, and not for one request.
@@ -127,6 +142,10 @@ class Worker:
                 return
             if self.damaged:
                 continue
+            if self.replaced:
+                # Half of it is loaded and half would be read from what is there now. Whoever
+                # comes next starts a worker that is whole.
+                return
             if not worker_lock.is_ours(self.home, self.lock_fd):
                 return  # another worker lives by now, or may
             # Idle. Let the lock go, then look again: a hook that came in between saw the
@@ -300,6 +319,10 @@ class Worker:
         if not worker_lock.is_ours(self.home, self.lock_fd):
             # Somebody deleted run/: the next hook starts another worker, which is to be alone.
             self.note("lock_taken_away", level="warning")
+            return True
+        if self._lasts and _identity(__file__) != _LOADED:
+            self.note("package_replaced", level="warning")
+            self.reason, self.replaced = "package replaced", True
             return True
         try:
             over = until(engine)

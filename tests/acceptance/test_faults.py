@@ -729,6 +729,43 @@ def test_a_worker_that_dies_at_once_is_not_started_at_every_hook(world, session)
     assert log.read_text("utf-8").count('"worker_died"') <= 2
 
 
+#: The command, whose worker takes a copy of its own file for the one that it was loaded from.
+_COPIED = """
+import os, shutil, sys
+from memsearch.workers import runner
+
+shutil.copy(runner.__file__, os.environ["COPY"])
+runner.__file__ = os.environ["COPY"]
+runner._LOADED = runner._identity(runner.__file__)
+from memsearch._entry import main
+raise SystemExit(main())
+"""
+
+
+@pytest.mark.parametrize("how", ["upgraded", "removed"])
+def test_a_worker_ends_when_its_package_is_replaced(world, session, tmp_path, how):
+    copy = tmp_path / "runner.py"
+    worker = subprocess.Popen(
+        [sys.executable, "-P", "-c", _COPIED, "workers", "--foreground"],
+        cwd=world.project,
+        env=world.environ | {"COPY": str(copy)},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    world.started.append(worker)
+    turns = send(world, session, 1)
+    world.wait_for(lambda: world.entries() == turns)
+    assert worker.poll() is None
+    other = tmp_path / "other.py"
+    other.write_bytes(copy.read_bytes())
+    os.replace(other, copy) if how == "upgraded" else copy.unlink()
+    assert worker.wait(60) == 0
+    assert "package replaced" in (world.home / "logs" / "worker.log").read_text("utf-8")
+    turns += send(world, session, 1)
+    world.drain("--wait")
+    assert world.entries() == turns
+
+
 def test_a_killed_rebuild_and_a_killed_index_leave_everything_answering(world, session):
     turns = send(world, session, 2)
     world.drain()

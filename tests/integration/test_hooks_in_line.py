@@ -127,7 +127,7 @@ def test_the_place_is_given_up_with_the_commit(home):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_a_log_that_is_swapped_under_a_hook_loses_nothing(home, monkeypatch):
+def test_a_log_that_is_swapped_under_a_hook_loses_nothing(home, monkeypatch, capsys):
     """A hook without a place in the line writes to the old file; it is spooled as well."""
     enqueue.commit(home, record(1))
     insert = statedb.insert_hook
@@ -142,6 +142,9 @@ def test_a_log_that_is_swapped_under_a_hook_loses_nothing(home, monkeypatch):
     monkeypatch.setattr(statedb, "insert_hook", swapped_meanwhile)
     assert enqueue.store(home, {"platform": "codex", "session": "s"}, None, 0.0) == "spool"
     assert len(os.listdir(home.spool)) == 1
+    said = capsys.readouterr().err
+    assert "waits in the spool" in said
+    assert "was put aside while it was written" in said  # it says why, whatever it was
 
 
 def test_a_swap_of_the_log_holds_hooks_back(home):
