@@ -9,7 +9,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from memsearch.hooks.install.base import Agent
     from memsearch.hooks.install.place import Place
 
-#: Seconds that an agent has to tell its version; some of them load a thousand files first.
-VERSION_SECONDS = 20.0
 #: Free space below which appends and the index may fail soon, in bytes.
 LOW_DISK_BYTES = 500 * 1024 * 1024
 #: Folders of the home that hold programs.
@@ -329,14 +326,16 @@ def _as_argument(root: str) -> str:
 
 def _agent(agent: Agent, place: Place) -> dict[str, Any]:
     """One agent."""
+    from memsearch.hooks.install.versions import printed
+
     program = place.which(agent.PROGRAM)
     present = bool(program) or os.path.isdir(agent.root(place))
     try:
         found = agent.look(place)
-        installed, trusted = found.installed, found.trusted
+        installed, trusted, after = found.installed, found.trusted, found.next or agent.NEXT
         faults = [{"text": fault.what, "next_step": fault.next_step} for fault in found.faults]
     except MemsearchError as error:
-        installed, trusted = False, None
+        installed, trusted, after = False, None, agent.NEXT
         faults = [{"text": error.message, "next_step": error.hint or "mend it"}]
     if installed and not os.access(place.launcher, os.X_OK) and _uses_launcher(agent, place):
         faults.append(
@@ -350,11 +349,11 @@ def _agent(agent: Agent, place: Place) -> dict[str, Any]:
     if not next_step and present and not installed:
         next_step = f"memsearch install {agent.NAME}"
     elif not next_step and installed and not hook:
-        next_step = agent.NEXT
+        next_step = after
     return {
         "found": present,
         "program": program,
-        "version": _version(program, place.environ) if program else "",
+        "version": printed(program, place.environ) if program else "",
         "installed": installed,
         "trusted": trusted,
         "last_hook": hook,
@@ -384,24 +383,3 @@ def _last(home: Home, platform: str) -> tuple[str, str]:
     finally:
         db.close()
     return hook[0] or "", turn[0] or ""
-
-
-def _version(program: str, environ: Mapping[str, str]) -> str:
-    """What an agent's program calls its version; empty when it does not answer."""
-    try:
-        done = subprocess.run(
-            [program, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=VERSION_SECONDS,
-            # Its hooks, if it has any for this, must not take it for a session.
-            env={**environ, "MEMSEARCH_INTERNAL": "1"},
-            cwd="/",
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    lines = done.stdout.strip().splitlines()
-    return lines[0][:80] if lines and done.returncode == 0 else ""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 
 from memsearch.config.errors import MemsearchError
 from memsearch.hooks.install import jsontext
 from memsearch.hooks.install.base import Fault, Installed
 from memsearch.hooks.install.files import Edit, read, whole_file
 from memsearch.hooks.install.place import AGENTS_FOLDER, Place, asset, filled
+from memsearch.hooks.install.versions import number, printed
 
 NAME = "openclaw"
 DISPLAY = "OpenClaw"
@@ -23,8 +25,13 @@ NEXT = "restart the gateway of OpenClaw, if one runs; the next turn is remembere
 #: The plugin's name in the configuration.
 PLUGIN = "memsearch"
 #: The conversation is handed to a plugin's hooks only where this stands.
-ENTRY = {"enabled": True, "hooks": {"allowConversationAccess": True}}
+_ACCESS = "allowConversationAccess"
+ENTRY = {"enabled": True, "hooks": {_ACCESS: True}}
+#: The first release that knows it; one before it does not start where it stands.
+_ACCESS_SINCE = (2026, 4, 23)
 
+#: Where OpenClaw notes which release wrote the file.
+_WRITTEN_BY = ("meta", "lastTouchedVersion")
 _PATHS = ("plugins", "load", "paths")
 _ENTRIES = ("plugins", "entries")
 _ALLOW = ("plugins", "allow")
@@ -62,15 +69,30 @@ def edits(place: Place) -> list[Edit]:
         os.path.join("skills", "memory-recall", "SKILL.md"): skill,
     }
     made = [whole_file(os.path.join(own, name), data) for name, data in files.items()]
-    return [*made, _config(config_file(place), own)]
+    path = config_file(place)
+    entry = ENTRY if _knows_access(place, read(path)) else {"enabled": True}
+    return [*made, _config(path, own, entry)]
 
 
-def _config(path: str, own: str) -> Edit:
+def _knows_access(place: Place, config: bytes | None) -> bool:
+    """Whether the OpenClaw of this machine knows the setting; a new one where none is told."""
+    program = place.which(PROGRAM)
+    version = number(printed(program, place.environ)) if program else ()
+    if not version and config is not None:
+        try:
+            found = jsontext.find(jsontext.parse(config.decode("utf-8", "replace")), _WRITTEN_BY)
+        except MemsearchError:
+            found = None  # what is wrong with the file is told where it is edited
+        version = number(str(found.value)) if found is not None else ()
+    return not version or version >= _ACCESS_SINCE
+
+
+def _config(path: str, own: str, entry: Mapping[str, object]) -> Edit:
     def add(old: bytes | None) -> bytes:
         text = "" if old is None else old.decode("utf-8")
         text = text if text.strip("\ufeff \t\r\n") else "{}\n"
         text = jsontext.append_item(text, _PATHS, own)
-        text = jsontext.set_member(text, (*_ENTRIES, PLUGIN), ENTRY)
+        text = jsontext.set_member(text, (*_ENTRIES, PLUGIN), entry)
         allow = jsontext.find(jsontext.parse(text), _ALLOW)
         if allow is not None and not any(item.value == PLUGIN for item in allow.nodes):
             # Where its user lists the plugins that may run, ours has to be among them.
@@ -125,6 +147,11 @@ def look(place: Place) -> Installed:
     hooks = value.get("hooks")
     if value.get("enabled") is not True:
         faults.append(Fault("the plugin is not enabled", again))
-    if not isinstance(hooks, dict) or hooks.get("allowConversationAccess") is not True:
+    allowed = isinstance(hooks, dict) and hooks.get(_ACCESS) is True
+    if not _knows_access(place, data):
+        if isinstance(hooks, dict) and _ACCESS in hooks:
+            why = f"this release of OpenClaw refuses its configuration for {_ACCESS} in it"
+            faults.append(Fault(why, again))
+    elif not allowed:
         faults.append(Fault("the plugin may not see the conversation", again))
     return Installed(True, tuple(faults))

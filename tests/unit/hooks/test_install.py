@@ -12,7 +12,16 @@ import pytest
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.config.paths import Home
-from memsearch.hooks.install import base, claude_code, files, hooks_json, openclaw, run, tomltext
+from memsearch.hooks.install import (
+    base,
+    claude_code,
+    codex,
+    files,
+    hooks_json,
+    openclaw,
+    run,
+    tomltext,
+)
 from memsearch.hooks.install.files import Change
 from memsearch.hooks.install.place import Place
 
@@ -209,6 +218,70 @@ def test_hooks_with_a_list_of_arguments_are_replaced(user: User) -> None:
     assert user.all() == before
 
 
+def with_program(user: User, name: str, script: str) -> Place:
+    """An agent's program on the PATH that answers as a release of it does."""
+    folder = user.folder / "bin"
+    folder.mkdir(exist_ok=True)
+    program = folder / name
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return Place(user.place.home, {**user.place.environ, "PATH": f"{folder}:/usr/bin:/bin"})
+
+
+@pytest.mark.parametrize(
+    ("features", "fault", "trusted"),
+    [
+        ("shell_tool stable true", "has no hooks", None),
+        ("exit 2", "has no hooks", None),
+        ("codex_hooks  under development  false", "switched off", None),
+        ("codex_hooks  stable  true", "", None),
+        ("hooks  stable  false", "switched off", False),
+        ("hooks  stable  true", "", False),
+    ],
+)
+def test_what_a_release_of_codex_lacks_is_told(
+    user: User, features: str, fault: str, trusted: bool | None
+) -> None:
+    answers = features if features.startswith("exit") else f"echo '{features}'"
+    script = (
+        f'[ "$1" = --version ] && echo codex-cli 0.1.2 && exit\n[ "$1" = features ] && {answers}'
+    )
+    place = with_program(user, "codex", script)
+    agent = base.agent("codex")
+    assert agent.look(place).faults == ()
+    run.install(agent, place)
+    found = agent.look(place)
+    told = [each.what for each in found.faults if not each.expected]
+    assert len(told) == bool(fault)
+    assert all(fault in what for what in told)
+    assert found.trusted is trusted
+
+
+def test_codex_never_asks_to_trust_a_hook_that_it_does_not_know(user: User) -> None:
+    agent = base.agent("codex")
+    run.install(agent, user.place)
+    hooks = user.folder / ".codex" / "hooks.json"
+    config = user.folder / ".codex" / "config.toml"
+    known = {"SessionStart", "UserPromptSubmit", "Stop"}
+    assert agent.look(user.place).trusted is False
+    for key, event in codex.keys(str(hooks), hooks.read_bytes()).items():
+        if event in known:
+            with config.open("a", encoding="utf-8") as file:
+                file.write(f'\n[hooks.state.{json.dumps(key)}]\ntrusted_hash = "x"\n')
+    assert agent.look(user.place) == base.Installed(True, (), True)
+
+
+@pytest.mark.parametrize(
+    ("version", "fault"), [("1.0.60", True), ("1.0.85", False), ("2.1.332", False), ("?", False)]
+)
+def test_a_claude_code_that_is_too_old_is_told(user: User, version: str, fault: bool) -> None:
+    place = with_program(user, "claude", f"echo '{version} (Claude Code)'")
+    agent = base.agent("claude-code")
+    assert agent.look(place).faults == ()
+    run.install(agent, place)
+    assert [version in each.what for each in agent.look(place).faults] == [True] * fault
+
+
 def test_a_record_that_is_lost_is_no_disaster(user: User) -> None:
     agent = base.agent("claude-code")
     run.install(agent, user.place)
@@ -331,6 +404,61 @@ def test_codexs_plugin_is_seen(user: User) -> None:
     run.install(base.agent("codex"), user.place)
     found = base.agent("codex").look(user.place)
     assert any("installed twice" in fault.what for fault in found.faults)
+
+
+def with_openclaw(user: User, version: str) -> None:
+    """An OpenClaw on the user's PATH that is of this version."""
+    program = user.folder / "bin" / "openclaw"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\necho 'OpenClaw {version} (1c0672b)'\n")
+    program.chmod(0o755)
+    path = f"{program.parent}:{user.place.environ['PATH']}"
+    user.place = Place(user.place.home, {**user.place.environ, "PATH": path})
+
+
+@pytest.mark.parametrize(
+    ("version", "written_by", "allowed"),
+    [
+        ("2026.4.22", "", False),  # refuses a configuration with the setting, and does not start
+        ("2026.4.23", "", True),
+        ("2026.4.9", "2026.9.6", False),
+        ("2027.1.1-beta.2", "2026.4.9", True),
+        ("of no number", "2026.4.22", False),
+        ("", "2026.4.22", False),
+        ("", "2026.8.1", True),
+        ("", "", True),
+    ],
+)
+def test_openclaw_gets_no_setting_that_it_does_not_know(
+    user: User, version: str, written_by: str, allowed: bool
+) -> None:
+    if version:
+        with_openclaw(user, version)
+    path = user.folder / ".openclaw" / "openclaw.json"
+    given = {"meta": {"lastTouchedVersion": written_by}} if written_by else {"gateway": {}}
+    path.write_text(json.dumps(given), encoding="utf-8")
+    before = path.read_bytes()
+    run.install(base.agent("openclaw"), user.place)
+    entry = json.loads(path.read_text("utf-8"))["plugins"]["entries"]["memsearch"]
+    assert entry == ({**openclaw.ENTRY} if allowed else {"enabled": True})
+    assert openclaw.look(user.place).faults == ()
+    run.remove(base.agent("openclaw"), user.place)
+    assert path.read_bytes() == before
+
+
+def test_another_release_of_openclaw_is_told_and_made_good(user: User) -> None:
+    agent = base.agent("openclaw")
+    for version, fault in (
+        ("2026.4.22", "refuses its configuration for allowConversationAccess"),
+        ("2026.9.6", "may not see the conversation"),
+    ):
+        run.install(agent, user.place)
+        with_openclaw(user, version)
+        (found,) = agent.look(user.place).faults
+        assert fault in found.what
+        assert found.next_step == "memsearch install openclaw"
+    run.install(agent, user.place)
+    assert agent.look(user.place).faults == ()
 
 
 def test_openclaws_own_list_of_plugins_is_kept(user: User) -> None:
