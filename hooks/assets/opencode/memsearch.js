@@ -12,9 +12,24 @@ const MAX_SESSIONS = 200
 /** How the prompt of OpenCode's own title writer begins; it needs no memory. */
 const TITLES = "You are a title generator"
 
+/**
+ * A schema for one argument that needs no package: what OpenCode asks of one of Zod's (4.x),
+ * https://zod.dev/packages/core. Releases to 1.14 fail at every turn on anything else.
+ */
+function bare({ type, description }, required) {
+  const kind = type === "integer" ? "number" : type
+  const how = required ? undefined : "optional"
+  const def = { type: kind }
+  const json = { type, ...(description ? { description } : {}) }
+  const run = (payload) => payload // memsearch itself looks at what it is given
+  const traits = new Set(["$ZodType"])
+  const zod = { def, run, traits, optin: how, optout: how, bag: {}, toJSONSchema: () => ({ ...json }) }
+  return { _zod: zod, _def: def, def, type: kind }
+}
+
 async function schema(parameters) {
-  // OpenCode brings its schema builder along; where it does not, a tool has no optional
-  // arguments.
+  // OpenCode fetches its schema builder when it starts: offline, or for another reason, it is
+  // not there.
   let build
   try {
     build = (await import("@opencode-ai/plugin")).tool.schema
@@ -25,7 +40,7 @@ async function schema(parameters) {
   for (const [name, given] of Object.entries(parameters.properties)) {
     const required = parameters.required.includes(name)
     if (!build) {
-      if (required) found[name] = { type: given.type, description: given.description }
+      found[name] = bare(given, required)
       continue
     }
     const kinds = { string: build.string, integer: build.number, boolean: build.boolean }

@@ -110,3 +110,33 @@ def test_the_plugins_are_whole_modules(tmp_path: Path, name: str) -> None:
     )
     # OpenCode takes every export for a plugin.
     assert done.stdout.strip() in ("[ 'MemSearch' ]", "[ 'default' ]")
+
+
+def test_without_its_package_opencode_gets_schemas_that_it_can_take(tmp_path: Path) -> None:
+    """Releases to 1.14 hand each argument to Zod, and every turn fails where it is none."""
+    assert NODE is not None
+    for folder in ("memsearch", "plugin"):
+        (tmp_path / folder).mkdir()
+    for name in ("bridge.js", "tools.json"):
+        shutil.copy(ASSETS / "bridge" / name, tmp_path / "memsearch")
+    text = (ASSETS / "opencode" / "memsearch.js").read_text("utf-8")
+    plugin = tmp_path / "plugin" / "memsearch.mjs"
+    plugin.write_text(text.replace("@LAUNCHER_JSON@", '"/x"'), encoding="utf-8")
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    script = f"""
+      const {{ MemSearch }} = await import('{plugin.as_uri()}')
+      const {{ tool }} = await MemSearch({{ client: {{}}, directory: "/" }})
+      const said = {{}}
+      for (const [name, {{ args }}] of Object.entries(tool))
+        for (const [key, {{ _zod }}] of Object.entries(args))
+          said[`${{name}}.${{key}}`] = [_zod.traits.has("$ZodType"), _zod.def.type, _zod.optin,
+            _zod.optout, _zod.toJSONSchema().type, _zod.run({{ value: 1 }}).value]
+      console.log(JSON.stringify(said))"""
+    done = subprocess.run(
+        [NODE, "--input-type=module", "-e", script], capture_output=True, text=True, check=True
+    )
+    said = json.loads(done.stdout)
+    assert said["memory_search.query"] == [True, "string", None, None, "string", 1]
+    assert said["memory_search.top_k"] == [True, "number", "optional", "optional", "integer", 1]
+    assert said["memory_search.all_projects"][1:4] == ["boolean", "optional", "optional"]
+    assert all(each[0] for each in said.values())
