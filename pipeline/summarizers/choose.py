@@ -53,11 +53,13 @@ class Probe:
     """What is known of an agent's command line.
 
     ``program`` is its path, "" when there is none; ``fault`` says why it cannot be used, ""
-    when it can.
+    when it can; ``too_old`` that it does not know
+    what closes it: then it is not even to be tried.
     """
 
     program: str = ""
     fault: str = ""
+    too_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +156,11 @@ def choose(
         probe = probes.get(platform, home, environ)
     choice = decide(wanted, probe)
     if choice.order == ("native",):
-        if probe is None or not probe.program:
+        if probe is None or not probe.program or probe.too_old:
             raise MemsearchError(
                 probe.fault if probe is not None else f"{agent_name(platform)} is not known",
                 kind=ErrorClass.CONFIG,
-                hint="install it, or set summarize.provider",
+                hint="install a new one, or set summarize.provider",
             )
         return _native(wanted, platform, probe, home, environ, probes)
     made: list[Summarizer] = []
@@ -361,7 +363,8 @@ def probe(platform: str, home: Home, environ: Mapping[str, str]) -> Probe:
         return Probe(program, f"{name} ({program}) does not answer")
     missing = [text for text in agent.needs if text not in helped.out]
     if missing:
-        return Probe(program, f"{name} ({program}) is too old: it lacks {', '.join(missing)}")
+        fault = f"{name} ({program}) is too old: it lacks {', '.join(missing)}"
+        return Probe(program, fault, too_old=True)
     # Only where the command exists: an older one would take it for a prompt.
     if agent.login and re.search(rf"^ +{re.escape(agent.login[0])}\b", helped.out, re.M):
         login = ask(agent.login)

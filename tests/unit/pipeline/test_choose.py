@@ -251,6 +251,25 @@ def test_probes_are_kept_for_a_while(home: Home) -> None:
     )
 
 
+@pytest.mark.parametrize("provider", ["auto", "native"])
+def test_a_command_line_that_cannot_be_closed_is_not_tried(
+    provider: str, home: Home, tmp_path: Path
+) -> None:
+    """OpenCode 1.3 and before know no ``--pure``."""
+    program = tmp_path / "opencode"
+    program.write_text("#!/bin/sh\necho '  --agent  agent to use'\n")
+    program.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    wanted = Summarize(provider=provider)
+    if provider == "native":
+        with pytest.raises(MemsearchError, match="too old: it lacks --pure") as caught:
+            choose(wanted, "opencode", home, environ, Probes())
+        assert caught.value.kind is ErrorClass.CONFIG
+    else:
+        made = choose(wanted, "opencode", home, environ, Probes())
+        assert made.provider == "extractive"
+
+
 # ----------------------------------------------------------------------------- complaints
 
 _RESULT = '{"type":"result","is_error":%s,"api_error_status":%s,"result":"%s","usage":{%s}}'
