@@ -46,7 +46,7 @@ from memsearch.pipeline.summarizers.prompt import AGENT_NAMES
 from memsearch.pipeline.turn_codec import dump_bullets, load_bullets
 from memsearch.sinks import digest
 from memsearch.sinks.digest import Part
-from memsearch.sinks.documents import decode, digest_month
+from memsearch.sinks.documents import decode, digest_month, is_utf8, shown_path
 from memsearch.sinks.journal import error_of, journal_lock
 from memsearch.sinks.journal_format import JournalEntry, clean_bullet, journal_day
 
@@ -213,6 +213,8 @@ def _file(
     engine: Engine, project: Project, path: str, day: str, marks: set[str]
 ) -> File | Left | None:
     """A journal as it is now; None for one that says nothing."""
+    if not is_utf8(path):
+        return Left(shown_path(path), "its name is not UTF-8")
     if _on_their_way(engine, project, day):
         return Left(path, "turns of that day are still on their way")
     try:

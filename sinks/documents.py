@@ -95,6 +95,11 @@ def is_utf8(path: str) -> bool:
     return True
 
 
+def shown_path(path: str) -> str:
+    """A path as it can be printed: ``caf\\xe9`` where it is not UTF-8."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def kind_of(source: str, *, archived: bool = False) -> Kind:
     """What a document holds, by its name and folder.
 
@@ -260,9 +265,8 @@ def _state(status: os.stat_result) -> FileState:
 
 
 def _badly_named(path: str) -> MemsearchError:
-    shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return MemsearchError(
-        f"cannot index {shown}: its name is not UTF-8",
+        f"cannot index {shown_path(path)}: its name is not UTF-8",
         kind=ErrorClass.BAD_FILE,
         hint="rename it",
     )

@@ -69,6 +69,8 @@ def test_what_is_planned(engine: Engine, project: Project) -> None:
     write(project, "MEMORY.md", "Mine\n")
     os.symlink(write(project, "else.md", "x"), Path(project.memory_dir, "2026-02-04.md"))
     os.mkfifo(Path(project.memory_dir, "2026-02-05.md"))
+    badly = os.fsdecode(b"2026-02-06 (\xe9).md")
+    write(project, badly, journal("2026-02-06"))
     plan = compact.make_plan(engine, project, UNTIL)
     assert {month: [file.name for file in files] for month, files in plan.months().items()} == {
         "2026-01": ["2026-01-30.md"],
@@ -78,12 +80,14 @@ def test_what_is_planned(engine: Engine, project: Project) -> None:
     assert {Path(item.path).name: item.why for item in plan.left} == {
         "2026-02-04.md": "it is a link",
         "2026-02-05.md": "it is no regular file",
+        r"2026-02-06 (\xe9).md": "its name is not UTF-8",
     }
     run(engine, project)
     assert sorted(os.listdir(project.memory_dir)) == [
         "2026-02-03.md",
         "2026-02-04.md",
         "2026-02-05.md",
+        badly,
         "2026-03-02.md",
         "MEMORY.md",
         "digest-2026-01.md",
