@@ -15,10 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that keeps an agent from remembering, and what to do about it."""
+    """Something that keeps an agent from remembering, and what to do about it.
+
+    Attributes:
+        what: It.
+        next_step: What to do.
+        expected: Every installation leaves this to its user, and says so (``Agent.NEXT``).
+    """
 
     what: str
     next_step: str
+    expected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +36,14 @@ class Installed:
         installed: Whether our hooks or plugin are there.
         faults: What is wrong with them.
         trusted: Whether the agent runs them; None where it asks nobody.
+        next: What to do after an installation, where this machine's release of the agent
+            differs from ``Agent.NEXT``.
     """
 
     installed: bool
     faults: tuple[Fault, ...] = ()
     trusted: bool | None = None
+    next: str = ""
 
 
 class Agent(Protocol):

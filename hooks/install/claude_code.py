@@ -19,10 +19,14 @@ from memsearch.hooks.install.base import Fault, Installed
 from memsearch.hooks.install.files import Edit, read, whole_file
 from memsearch.hooks.install.hooks_json import Groups, hooks_edit, ours
 from memsearch.hooks.install.place import AGENTS_FOLDER, LAUNCHER, Place, asset, skill
+from memsearch.hooks.install.versions import WITHOUT_HOOKS, number, printed
 
 NAME = "claude-code"
 DISPLAY = "Claude Code"
 PROGRAM = "claude"
+#: The first release that knows all events of ours. One before it passes over the hooks of a
+#: file, its user's own too, where it does not know the name of an event.
+HOOKS_SINCE = (1, 0, 85)
 #: How the script stands in the plugin's hooks.
 _IN_PLUGIN = '"${CLAUDE_PLUGIN_ROOT}/hooks/assets/memsearch.sh"'
 #: What to do after an installation.
@@ -95,7 +99,21 @@ def look(place: Place) -> Installed:
         for name in plugin
         if name.startswith("memsearch@") and name != OWN
     ]
-    return Installed(bool(events) or by_plugin, tuple(faults))
+    installed = bool(events) or by_plugin
+    if installed:
+        faults += _lacking(place)
+    return Installed(installed, tuple(faults))
+
+
+def _lacking(place: Place) -> list[Fault]:
+    """What the release on the PATH is short of."""
+    program = place.which(PROGRAM)
+    version = number(printed(program, place.environ)) if program else ()
+    if not version or version >= HOOKS_SINCE:
+        return []
+    shown = ".".join(map(str, version))
+    what = f"Claude Code {shown} knows too few hooks, and runs none of a file that has ours"
+    return [Fault(what, f"update Claude Code; {WITHOUT_HOOKS}")]
 
 
 #: Our plugin, as Claude Code names it.

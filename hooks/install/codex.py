@@ -2,12 +2,17 @@
 
 Codex runs a hook only when its user has trusted it, and passes over one that is not trusted
 without a word. That trust is the user's to give; ``look`` says when it is missing.
+
+What a release can do is told by its own list of features. Before 0.114 it has no hooks; up to
+0.128 they are ``codex_hooks``, at first switched off, and nobody is asked to trust them; since
+0.129 they are ``hooks``.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 
 from memsearch.config.errors import MemsearchError
 from memsearch.hooks.install import jsontext, tomltext
@@ -21,6 +26,7 @@ from memsearch.hooks.install.place import (
     asset,
     filled,
 )
+from memsearch.hooks.install.versions import WITHOUT_HOOKS, answer
 
 NAME = "codex"
 DISPLAY = "Codex"
@@ -29,6 +35,15 @@ NEXT = (
     "start codex once and trust the hooks of memsearch when it asks (or by /hooks):"
     " until then it runs none of them, and says nothing"
 )
+
+#: The same where a release asks for no trust.
+_NEXT_UNASKED = "start a new session of Codex; its first turn is remembered"
+
+#: What the hooks are called among the features, in today's releases and in older ones.
+HOOKS, OLD_HOOKS = "hooks", "codex_hooks"
+#: Events that every release with hooks knows. Of the others a release may not know all, and
+#: then never asks to trust them.
+ESSENTIAL = frozenset({"SessionStart", "UserPromptSubmit", "Stop"})
 
 #: Our plugin, as Codex names it.
 PLUGIN = "memsearch@memsearch"
@@ -146,43 +161,79 @@ def look(place: Place) -> Installed:
                 f"memsearch uninstall {NAME}, or codex plugin remove {PLUGIN}",
             )
         )
+    features = _features(place)
+    if features is not None:
+        faults += lacking(features)
+        if HOOKS not in features:
+            return Installed(True, tuple(faults), next=_NEXT_UNASKED)
     untrusted = _untrusted(values, keys(path, data) if events else _plugin_keys())
     if untrusted:
         faults.append(
             Fault(
                 f"{len(untrusted)} hooks are not trusted, so Codex does not run them",
                 "start codex and trust them (/hooks)",
+                expected=True,
             )
         )
     return Installed(True, tuple(faults), not untrusted)
 
 
-def _untrusted(values: dict[str, object], keys_: list[str]) -> list[str]:
-    """The hooks that Codex's record of trust does not hold.
+def _features(place: Place) -> dict[str, bool] | None:
+    """The features of the Codex on the PATH; None where none is there, or none answers."""
+    program = place.which(PROGRAM)
+    if not program or not answer(program, place.environ, "--version"):
+        return None
+    return read_features(answer(program, place.environ, "features", "list"))
+
+
+def read_features(text: str) -> dict[str, bool]:
+    """What ``codex features list`` prints: name, stage, whether it is on. Pure.
+
+    A release that does not know the command prints none.
+    """
+    rows = (line.split() for line in text.splitlines())
+    return {row[0]: row[-1] == "true" for row in rows if row and row[-1] in ("true", "false")}
+
+
+def lacking(features: Mapping[str, bool]) -> list[Fault]:
+    """What a release's features are short of. Pure."""
+    name = HOOKS if HOOKS in features else OLD_HOOKS
+    if name not in features:
+        what = "this release of Codex has no hooks: no turn is captured, no note brought in"
+        return [Fault(what, f"update Codex to 0.124 or newer; {WITHOUT_HOOKS}")]
+    if not features[name]:
+        what = "hooks are switched off in Codex: no turn is captured, no note brought in"
+        return [Fault(what, f"codex features enable {name}")]
+    return []
+
+
+def _untrusted(values: dict[str, object], keys_: Mapping[str, str]) -> list[str]:
+    """The hooks that Codex's record of trust does not hold; none, where it holds the essential.
 
     A hook that was changed since is not told from one that was not: its hash is Codex's own.
     """
     state = ("hooks", "state")
-    return [key for key in keys_ if not tomltext.get(values, (*state, key, "trusted_hash"))]
+    missing = [key for key in keys_ if not tomltext.get(values, (*state, key, "trusted_hash"))]
+    return missing if any(keys_[key] in ESSENTIAL for key in missing) else []
 
 
-def _plugin_keys() -> list[str]:
-    """The keys of the plugin's hooks in that record: plugin, file, event, group, hook."""
+def _plugin_keys() -> dict[str, str]:
+    """Keys of the plugin's hooks in that record (plugin, file, event, group, hook) → event."""
     file = "hooks/assets/codex/plugin/hooks.json"
     events = json.loads(asset(NAME, "plugin", "hooks.json"))["hooks"]
-    return [f"{PLUGIN}:{file}:{_snake(event)}:0:0" for event in events]
+    return {f"{PLUGIN}:{file}:{_snake(event)}:0:0": event for event in events}
 
 
 def _snake(event: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
 
 
-def keys(path: str, data: bytes | None) -> list[str]:
-    """The keys of our hooks in Codex's record of trust: file, event, group, hook."""
+def keys(path: str, data: bytes | None) -> dict[str, str]:
+    """Keys of our hooks in Codex's record of trust (file, event, group, hook) → event."""
     if data is None:
-        return []
+        return {}
     listed = jsontext.find(jsontext.parse(data.decode("utf-8")), ("hooks",))
-    found: list[str] = []
+    found: dict[str, str] = {}
     if listed is None or listed.kind != "object":
         return found
     for event, groups_ in zip(listed.names, listed.nodes, strict=True):
@@ -191,5 +242,5 @@ def keys(path: str, data: bytes | None) -> list[str]:
             for index, hook in enumerate(inner.nodes if inner else ()):
                 command = jsontext.find(hook, ("command",))
                 if command is not None and is_ours(command.value):
-                    found.append(f"{os.path.realpath(path)}:{_snake(event)}:{number}:{index}")
+                    found[f"{os.path.realpath(path)}:{_snake(event)}:{number}:{index}"] = event
     return found

@@ -49,7 +49,7 @@ def install(agents: tuple[str, ...], everything: bool, dry_run: bool) -> None:
             changes = run.plan(agent, place) if dry_run else run.install(agent, place)
             _tell(agent, changes, "installed", dry_run)
             if not dry_run:
-                output.note(f"next: {agent.NEXT}")
+                _tell_what_is_next(agent, place)
 
 
 @click.command()
@@ -69,6 +69,15 @@ def uninstall(agents: tuple[str, ...], everything: bool, dry_run: bool) -> None:
         for agent in _chosen(agents, everything, place, removal=True):
             changes = run.plan(agent, place, removal=True) if dry_run else run.remove(agent, place)
             _tell(agent, changes, "taken out", dry_run)
+
+
+def _tell_what_is_next(agent: Agent, place: Place) -> None:
+    """What its user has to do, and what keeps this machine's release from working."""
+    found = agent.look(place)
+    faults = [fault for fault in found.faults if not fault.expected]
+    for fault in faults:
+        output.note(f"{agent.DISPLAY}: {fault.what}")
+    output.note(f"next: {faults[0].next_step if faults else found.next or agent.NEXT}")
 
 
 def _place() -> Place:
