@@ -228,6 +228,18 @@ def make_private_folder(path: str) -> bool:
     return True
 
 
+def unusable(root: str) -> str:
+    """Why nothing can be kept in a home, in words; empty when it can be, or can be made."""
+    folder = root
+    while not os.path.lexists(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        return f"{tilde(folder)} is no folder"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"{tilde(folder)} cannot be written"
+    return ""
+
+
 def close_to_others(path: str) -> bool:
     """Take from others what they may do with a file or folder of this user's.
 

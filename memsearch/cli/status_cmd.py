@@ -13,6 +13,7 @@ from memsearch.cli import output
 from memsearch.cli.home import current_home, open_log
 from memsearch.config import worker_lock
 from memsearch.config.errors import MemsearchError
+from memsearch.config.paths import unusable
 
 
 @click.command()
@@ -27,7 +28,7 @@ def status(as_json: bool) -> None:
 
     Exit codes: 0 when all is well or the day's budget is spent, 1 when something needs you: work
     that is due and does not progress, a provider that fails, dead letters of the last day
-    that nobody has looked at, a fault of the spool or the configuration.
+    that nobody has looked at, a fault of the home, the spool or the configuration.
     """
     with output.reported():
         found = collect()
@@ -86,14 +87,19 @@ def collect() -> dict[str, Any]:
         bad_spooled=len(put_aside.bad_spooled(home)),
         problems=tuple(str(problem) for problem in loaded.problems if problem.severity != "note"),
     )
-    reasons = [f"configuration: {problem}" for problem in around.problems]
+    why = unusable(home.root)
+    unwritable = [f"nothing can be stored from here: {why}"] if why else []
+    reasons = unwritable + [f"configuration: {problem}" for problem in around.problems]
     try:
         log = open_log(home)
         if log is not None:
             try:
-                return judge(log, loaded.settings, around, time.time()) | {"home": home.root}
+                found = judge(log, loaded.settings, around, time.time()) | {"home": home.root}
             finally:
                 log.close()
+            if unwritable:
+                found |= {"state": "degraded", "reasons": unwritable + found["reasons"]}
+            return found
     except MemsearchError as error:
         # The one thing that status is asked about must not keep it from answering.
         reasons.append(str(error))

@@ -103,6 +103,14 @@ def test_faults_of_the_home_say_what_to_do(machine: Machine) -> None:
     assert "→ memsearch doctor --fix" in shown
 
 
+def test_status_tells_that_nothing_can_be_stored(machine: Machine) -> None:
+    machine.home.write_text("no folder")
+    done = machine.run("status", "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["state"]) == (1, "degraded")
+    assert "is no folder" in found["reasons"][0]
+
+
 def test_a_set_up_that_failed_is_told(machine: Machine) -> None:
     (machine.home / "run").mkdir(parents=True)
     state = machine.home / "run" / "setup.json"

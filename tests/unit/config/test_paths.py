@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 
 from memsearch.config import paths
-from memsearch.config.paths import Home, default_milvus_path, tilde, untilde, write_atomic
+from memsearch.config.paths import (
+    Home,
+    default_milvus_path,
+    tilde,
+    untilde,
+    unusable,
+    write_atomic,
+)
 
 
 def mode(path: str | Path) -> int:
@@ -101,6 +108,19 @@ def test_a_file_in_the_homes_place_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "home").write_bytes(b"")
     with pytest.raises(FileExistsError):
         Home(str(tmp_path / "home")).create()
+
+
+def test_where_nothing_can_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "linked").symlink_to(tmp_path)
+    for usable in (tmp_path, tmp_path / "not" / "yet", tmp_path / "linked" / "x"):
+        assert unusable(str(usable)) == ""
+    for unfit in (tmp_path / "file", tmp_path / "file" / "x", tmp_path / "link"):
+        assert unusable(str(unfit)).endswith("is no folder")
+    (tmp_path / "closed").mkdir(mode=0o500)
+    if os.geteuid():  # root may write everywhere
+        assert unusable(str(tmp_path / "closed" / "x")).endswith("cannot be written")
 
 
 def test_a_long_home_has_a_short_socket(tmp_path: Path) -> None:
