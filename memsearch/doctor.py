@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from memsearch import __version__
 from memsearch.config import worker_lock
 from memsearch.config.errors import ErrorClass, MemsearchError
-from memsearch.config.paths import Home, close_to_others, open_to_others, tilde
+from memsearch.config.paths import Home, close_to_others, open_to_others, tilde, unusable
 
 if TYPE_CHECKING:
     from memsearch.config.settings import Settings
@@ -125,6 +125,9 @@ def _home(home: Home) -> Finding:
     try:
         os.stat(home.root)
     except FileNotFoundError:
+        if why := unusable(home.root):
+            step = "mend its permissions, or set MEMSEARCH_HOME to another folder"
+            return Finding("home", "fault", f"{where} cannot be made: {why}", step)
         return Finding("home", "note", f"{where} is not there yet: nothing was captured")
     except OSError as error:
         return Finding("home", "fault", f"{where}: {error.strerror}", f"look at {where}")

@@ -103,6 +103,14 @@ def test_faults_of_the_home_say_what_to_do(machine: Machine) -> None:
     assert "→ memsearch doctor --fix" in shown
 
 
+def test_a_home_that_cannot_be_made_is_a_fault(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    done = machine.run("doctor", MEMSEARCH_HOME=str(tmp_path / "link"))
+    assert done.returncode == 1
+    assert "FAIL home" in done.stdout
+    assert "link is no folder" in done.stdout
+
+
 def test_status_tells_that_nothing_can_be_stored(machine: Machine) -> None:
     machine.home.write_text("no folder")
     done = machine.run("status", "--json")
