@@ -215,9 +215,11 @@ def _allowed(path: str, where: Setting, access: Access, platform: str = "") -> t
         if known and platform in ("", known):
             return known, real
     roots = get(platform).roots(where.environ) if platform else None
+    if roots and get(platform).root_is_transcript and os.path.realpath(full) in roots:
+        return platform, os.path.realpath(full)
     real = confine(path, where.environ, roots)
     for name in (platform,) if platform else platforms():
         folders = [os.path.realpath(root) for root in get(name).roots(where.environ)]
-        if any((real + "/").startswith(folder.rstrip("/") + "/") for folder in folders):
+        if any(real.startswith(folder.rstrip("/") + "/") for folder in folders):
             return name, real
     raise AssertionError("confine lets only known roots through")

@@ -173,6 +173,8 @@ class Source(Protocol):
     resumable: bool
     #: Whether a hook's ``agent_id`` names a subagent, whose turns are not the user's.
     agent_is_subagent: bool
+    #: Whether a root itself is a transcript: its releases may keep one file for each message.
+    root_is_transcript: bool
 
     def conversations(self, environ: Mapping[str, str]) -> Iterator[Conversation]:
         """Every conversation of the user that the agent keeps, without reading any.

@@ -85,6 +85,7 @@ class JsonlSource(ABC):
 
     resumable = True
     agent_is_subagent = True
+    root_is_transcript = False
     #: Every line that can open a turn holds one of these; others are not even decoded
     #: when the beginning of a tail is looked for.
     opening_marks: tuple[bytes, ...] = (b"{",)

@@ -67,6 +67,7 @@ class OpenCode:
     display_name = "OpenCode"
     resumable = False
     agent_is_subagent = False
+    root_is_transcript = True
 
     def roots(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """The data folder, and the folder of a database that lies elsewhere."""
@@ -102,8 +103,13 @@ class OpenCode:
         environ: Mapping[str, str],
         agent: str = "",  # noqa: ARG002
     ) -> str | None:
-        """The database; None where it is kept in memory only."""
-        return _database(environ)
+        """The database; the folder of the files of releases before it; None for memory only."""
+        database = _database(environ)
+        folder = _data_folder(environ)
+        # A release of before the database makes none, a later one makes it when it starts.
+        if database is not None and not os.path.exists(database) and Tree(folder).is_there():
+            return folder
+        return database
 
     def read(
         self,

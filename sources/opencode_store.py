@@ -302,6 +302,10 @@ class Tree:
     def __init__(self, root: str) -> None:
         self._root = root
 
+    def is_there(self) -> bool:
+        """Whether any message is kept in files."""
+        return next(self._folders(), None) is not None
+
     def _folders(self) -> Iterator[tuple[str, bool]]:
         """Folders that hold ``message`` and ``part``, and whether they are of the older kind."""
         storage = os.path.join(self._root, "storage")

@@ -44,6 +44,16 @@ def opencode(world: World) -> Path:
     return path
 
 
+def older_opencode(world: World) -> Path:
+    """What OpenCode 1.0.98 keeps: files, of which the folder is the transcript."""
+    folder = world.root / ".local" / "share" / "opencode"
+    shutil.copytree(DATA / "opencode" / "1.0.98" / "storage", folder / "storage")
+    for path in (folder / "storage" / "session").rglob("*.json"):
+        record = json.loads(path.read_text("utf-8")) | {"directory": str(world.project)}
+        path.write_text(json.dumps(record), encoding="utf-8")
+    return folder
+
+
 def openclaw(world: World, agent: str = "main") -> Path:
     path = world.root / ".openclaw" / "agents" / agent / "agent" / "openclaw-agent.sqlite"
     path.parent.mkdir(parents=True)
@@ -161,3 +171,18 @@ def test_openclaw_by_agent_session_and_run(world: World) -> None:
         "099dc57e-f859-49f1-8605-2ec3d93e0c5e",
     ]
     assert f" db:~/{path.relative_to(world.root)} " in world.journal()
+
+
+def test_opencode_before_its_database(world: World) -> None:
+    older_opencode(world)
+    session = {"session_id": "ses_dd2aeb974ffeRopNqtwsTxNz62", "hook_event_name": "session.idle"}
+    turns = ["msg_22d5146be001XIbxHADeeGKfsM", "msg_22d5152e00010MBpPtc2bfITBC"]
+    hook(world, "opencode", **session, turn_id=turns[1])
+    assert world.drain()["captured"] >= 1
+    world.run("backfill", "--platform", "opencode", "--yes")
+    world.drain()
+    assert sorted(world.entries()) == turns
+    assert " db:~/.local/share/opencode -->" in world.journal()
+    hit = world.search("LMDB", "--platform", "opencode")[0]
+    shown = world.run("transcript", hit["chunk_hash"]).stdout
+    assert "我们决定把缓存换成 LMDB，因为 Redis 太重。" in shown

@@ -657,3 +657,42 @@ def test_a_part_of_30_mb_is_read_in_bounded_memory(path: Path) -> None:
 )
 def test_the_quotes_of_opencode_run(stored: str, words: str) -> None:
     assert unquoted(stored) == words
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """The data folder of OpenCode 1.0.98, which keeps a file for each message and part."""
+    folder = tmp_path / ".local" / "share" / "opencode"
+    shutil.copytree(DATA.parent / "1.0.98" / "storage", folder / "storage")
+    return folder
+
+
+def test_a_hook_of_a_release_without_a_database_finds_the_files(older: Path) -> None:
+    environ = {"HOME": str(older.parents[2])}
+    (found,) = SOURCE.conversations(environ)
+    path = SOURCE.locate(found.session, environ)
+    assert path == found.path == str(older)
+    turn = "msg_22d5152e00010MBpPtc2bfITBC"
+    reading = SOURCE.read(
+        Pointer("opencode", found.session, path, turn=turn), start=None, not_before=LATE
+    )
+    (given,) = reading.turns
+    assert (given.id, given.state, given.anchor) == (turn, "finished", {"db": str(older)})
+    assert [(item.kind, item.text) for item in given.items] == [
+        ("user", "Please list the files [[SH: echo tool-output-42]]"),
+        ("assistant", "I will run it."),
+        ("tool", "echo tool-output-42"),
+        ("assistant", "Done, the tool has answered: tool-output-42"),
+    ]
+    # A newer release moves them into the database that it makes.
+    database = older / "opencode.db"
+    shutil.copy(DATA, database)
+    assert SOURCE.locate(found.session, environ) == str(database)
+    pointer = Pointer("opencode", found.session, str(database), turn=turn)
+    assert SOURCE.read(pointer, start=None, not_before=LATE).find(turn) is not None
+
+
+def test_nothing_is_where_neither_files_nor_database_are(tmp_path: Path) -> None:
+    expected = str(tmp_path / ".local" / "share" / "opencode" / "opencode.db")
+    assert SOURCE.locate("ses_x", {"HOME": str(tmp_path)}) == expected
+    assert SOURCE.locate("ses_x", {"HOME": str(tmp_path), "OPENCODE_DB": ":memory:"}) is None
