@@ -356,8 +356,20 @@ def _wait_for_appends(engine: Engine) -> None:
 
 
 def _journals(project: Project) -> list[str]:
+    return [path for path in _documents(project) if journal_day(path) is not None]
+
+
+def _documents(project: Project) -> tuple[str, ...]:
+    """The Markdown of a project's memory.
+
+    Raises:
+        MemsearchError: Something of it cannot be looked into: it may hold what is to go.
+    """
     folders = [f for f in (project.memory_dir, project.archive_dir) if os.path.isdir(f)]
-    return [path for path in walk(folders, ()).files if journal_day(path) is not None]
+    found = walk(folders, ())
+    for error in found.unreadable:
+        raise error
+    return found.files
 
 
 def _is_of(project: Project, path: str) -> bool:
@@ -572,9 +584,8 @@ def _mentions(project: Project, chosen: Chosen, plan: Plan) -> list[str]:
     """``file:line`` of what says the words and neither goes nor is made anew."""
     inside = {(e.path, n) for e in plan.entries for n in range(e.line, e.end_line + 1)}
     inside |= {(each.digest, n) for each in plan.digests for n in each.lines}
-    folders = [f for f in (project.memory_dir, project.archive_dir) if os.path.isdir(f)]
     found: list[str] = []
-    for path in walk(folders, ()).files:
+    for path in _documents(project):
         for number, line in enumerate(_as_text(_read(path)).split("\n"), 1):
             if chosen.has_text(line) and (path, number) not in inside:
                 found.append(f"{path}:{number}")

@@ -143,6 +143,8 @@ def captured_from(path: str, transcript: str) -> str:
         return _with_connection(path, take)
     except sqlite3.OperationalError:
         return ""  # nothing was folded yet
+    except UnicodeEncodeError:
+        return ""  # the log holds no path that is not UTF-8
     except sqlite3.Error as error:
         raise _unreadable(path, error) from error
 

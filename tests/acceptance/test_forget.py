@@ -1,6 +1,7 @@
 """``memsearch forget``: out of everything, shown before, and never captured again."""
 
 import json
+import os
 
 import pytest
 from world import Session, World
@@ -122,6 +123,11 @@ def test_wrong_usage_and_nothing_found(world):
     assert "one of --turn" in world.run("forget", check=2).stderr
     assert "one of --turn" in world.run("forget", "--turn", "a", "--text", "b", check=2).stderr
     assert "nothing of it" in world.run("forget", "--turn", "no-such-turn", "--dry-run").stderr
+    # What cannot be looked into may hold it.
+    world.memory.mkdir(parents=True, exist_ok=True)
+    (world.memory / os.fsdecode(b"2026-01-10 (\xe9).md")).write_text(MARK, "utf-8")
+    told = world.run("forget", "--text", MARK, "--yes", check=1).stderr
+    assert r"(\xe9).md: its name is not UTF-8" in told
 
 
 def test_what_was_put_aside_is_named_shown_and_deleted(world: World, session: Session) -> None:

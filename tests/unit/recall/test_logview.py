@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -140,3 +141,9 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 )
 def test_model_of_an_identity(identity: str, model: str) -> None:
     assert logview.model_of(identity) == model
+
+
+def test_a_transcript_whose_path_is_not_utf8_is_none_of_the_logs(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    make(path)
+    assert logview.captured_from(str(path), os.fsdecode(b"/caf\xe9.jsonl")) == ""
