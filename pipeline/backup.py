@@ -52,6 +52,8 @@ def is_due(home: Home, now: float) -> bool:
         made = os.stat(_names(home)[0]).st_mtime
     except OSError:
         return True
+    if made > now + EVERY_SECONDS:
+        return True  # the clock was set back since
     changed = max(_mtime(home.state_db), _mtime(home.state_db + "-wal"))
     return changed > made and now - made >= EVERY_SECONDS
 

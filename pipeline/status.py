@@ -27,6 +27,8 @@ SPOOL_SECONDS = 60.0
 LISTEN_SECONDS = 60.0
 #: Seconds that a dead letter counts as news.
 NEWS_SECONDS = 24 * 3600.0
+#: Seconds that a moment of the log may lie ahead of the clock, which other processes read too.
+AHEAD_SECONDS = 5.0
 #: The key under which the time of the last look at the dead letters lies in Huey's ``kv``.
 SEEN_KEY = "dead_letters_seen"
 
@@ -262,8 +264,9 @@ def _stuck(log: EventLog, settings: Settings, now: float) -> list[str]:
             " WHERE stage = ?",
             (stage,),
         )
-        # A long queue that moves is slow, not stuck.
-        if late and not (last and now - epoch(last) < limit):
+        # A long queue that moves is slow, not stuck. What lies ahead of the clock, which was
+        # set back, says nothing about now.
+        if late and not (last and -AHEAD_SECONDS <= now - epoch(last) < limit):
             stuck.append(f"{stage}: {len(late)} due for {_span(now - min(late))} without progress")
     return stuck
 
@@ -272,7 +275,8 @@ def _failing(log: EventLog, now: float) -> list[str]:
     """Stages whose last try failed while something still waits for another."""
     failing = []
     for row in log.rows("SELECT * FROM progress WHERE failed IS NOT NULL"):
-        if row["succeeded"] and row["succeeded"] >= row["failed"]:
+        succeeded = row["succeeded"]
+        if succeeded and succeeded >= row["failed"] and epoch(succeeded) <= now + AHEAD_SECONDS:
             continue
         table = {"capture": "hooks", "summarize": "turns", "append": "turns"}.get(
             row["stage"], "documents"
@@ -344,7 +348,9 @@ def _outside(around: Surroundings) -> list[str]:
 def unseen_dead_letters(log: EventLog, now: float) -> int:
     """Dead letters of the last day that nobody has looked at."""
     seen = log.value("SELECT value FROM kv WHERE queue = 'memsearch' AND key = ?", (SEEN_KEY,))
-    after = max(float(seen or 0), now - NEWS_SECONDS)
+    looked = float(seen or 0)
+    # A look ahead of the clock, which was set back, would hide what comes for as long.
+    after = max(looked if looked <= now + AHEAD_SECONDS else 0.0, now - NEWS_SECONDS)
     return sum(
         1
         for table in ("hooks", "turns", "documents")

@@ -221,7 +221,9 @@ class Compactions:
             return False
         state = failed_compactions(self._engine.log, project.collection)
         if state.failures:
-            return now >= epoch(state.failed_at) + pause_after(state.failures)
+            failed = epoch(state.failed_at)
+            # Later than now: the clock was set back since.
+            return failed > now or now >= failed + pause_after(state.failures)
         last = epoch(state.succeeded_at)
         return not last or period(schedule, _today(last)) != current
 

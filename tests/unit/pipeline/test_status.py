@@ -110,6 +110,21 @@ def test_dead_letters_are_news_for_a_day_or_until_somebody_looks(log):
     assert look(log)["dead_letters"]["total"] == 2
 
 
+def test_a_clock_that_was_a_year_ahead_hides_nothing_that_comes_after_it(log):
+    ahead = -365 * 86_400
+    capture(log, "a", "b", "c")
+    put(log, "a", EventType.TURN_SUMMARIZED, ahead, usage=None)
+    mark_dead_letters_seen(log, NOW - ahead)
+    assert look(log)["state"] == "ok"
+    put(log, "b", EventType.STAGE_FAILED, 5, "503 overloaded", **failure(NOW + 60))
+    assert "503 overloaded" in look(log)["reasons"][0]
+    facts = {"stage": "summarize", "error_class": "bad_request", "attempts": 1}
+    put(log, "c", EventType.DEAD_LETTERED, 3, "no", **facts)
+    assert look(log)["dead_letters"]["unseen"] == 1
+    put(log, "b", EventType.REPLAYED, 4_000, stage="summarize")
+    assert any("without progress" in reason for reason in look(log)["reasons"])
+
+
 @pytest.mark.parametrize(
     ("around", "said"),
     [
