@@ -53,13 +53,14 @@ class Probe:
     """What is known of an agent's command line.
 
     ``program`` is its path, "" when there is none; ``fault`` says why it cannot be used, ""
-    when it can; ``too_old`` that it does not know
-    what closes it: then it is not even to be tried.
+    when it can; ``too_old`` that it does not know what closes it: then it is not even to be
+    tried; ``older`` that it is to be closed in its older way (``Agent.older``).
     """
 
     program: str = ""
     fault: str = ""
     too_old: bool = False
+    older: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +203,11 @@ def _native(
             environ=environ,
             model=model,
             max_input_chars=wanted.max_input_chars,
+            older=probe.older,
         )
 
-    return probes.kept((platform, probe.program, model, wanted.max_input_chars), make)
+    key = (platform, probe.program, probe.older, model, wanted.max_input_chars)
+    return probes.kept(key, make)
 
 
 def _openai(wanted: Summarize, home: Home, environ: Mapping[str, str]) -> OpenAISummarizer:
@@ -362,12 +365,14 @@ def probe(platform: str, home: Home, environ: Mapping[str, str]) -> Probe:
     if helped is None or helped.status != 0 or helped.why != "exit":
         return Probe(program, f"{name} ({program}) does not answer")
     missing = [text for text in agent.needs if text not in helped.out]
-    if missing:
+    older = bool(missing) and agent.older is not None
+    older = older and all(text in helped.out for text in agent.older_needs)
+    if missing and not older:
         fault = f"{name} ({program}) is too old: it lacks {', '.join(missing)}"
         return Probe(program, fault, too_old=True)
     # Only where the command exists: an older one would take it for a prompt.
     if agent.login and re.search(rf"^ +{re.escape(agent.login[0])}\b", helped.out, re.M):
         login = ask(agent.login)
         if login is None or login.status != 0:
-            return Probe(program, f"{name} is not logged in")
-    return Probe(program)
+            return Probe(program, f"{name} is not logged in", older=older)
+    return Probe(program, older=older)

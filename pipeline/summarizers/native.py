@@ -80,6 +80,8 @@ class Agent:
         closing: Arguments, behind the first one, that depend on what its user has set up.
         model: The model when none is set: a small one, since notes need no large one.
         needs: Texts that its ``--help`` must hold; without them it would not be closed.
+        older: The arguments for its releases that lack some of these, and hold
+            ``older_needs`` instead.
         login: Arguments that exit 0 when it is logged in; none: not asked.
         overhead: Tokens that it adds to our prompt.
     """
@@ -92,6 +94,8 @@ class Agent:
     closing: Callable[[Mapping[str, str]], list[str]] = lambda environ: []  # noqa: ARG005
     model: str = ""
     needs: tuple[str, ...] = ()
+    older: Callable[[prompt.Prompt, str], list[str]] | None = None
+    older_needs: tuple[str, ...] = ()
     help: tuple[str, ...] = ("--help",)
     login: tuple[str, ...] = ()
     overhead: int = 500
@@ -107,6 +111,7 @@ class NativeSummarizer:
         environ: The worker's environment.
         model: A name that the agent knows; empty: its small one.
         max_input_chars: Room for a rendered turn in the prompt, in characters.
+        older: Whether it is a release that is closed in the older way (``Agent.older``).
     """
 
     provider = "native"
@@ -120,8 +125,12 @@ class NativeSummarizer:
         environ: Mapping[str, str],
         model: str = "",
         max_input_chars: int = 24_000,
+        older: bool = False,
     ) -> None:
         self.agent = AGENTS[platform]
+        self._arguments = self.agent.arguments
+        if older and self.agent.older is not None:
+            self._arguments = self.agent.older
         self.program = program
         self.model = model or self.agent.model
         self._model_is_ours = not model and bool(self.agent.model)
@@ -194,7 +203,7 @@ class NativeSummarizer:
     ) -> processes.Ended:
         cwd = os.path.join(self._home.run, CWD_NAME)
         os.makedirs(cwd, mode=0o700, exist_ok=True)
-        words = self.agent.arguments(asked, model)
+        words = self._arguments(asked, model)
         words[1:1] = self.agent.closing(self._environ)
         try:
             return processes.run(
@@ -269,7 +278,7 @@ _COMPLAINTS: tuple[tuple[ErrorClass, re.Pattern[str]], ...] = (
     (
         ErrorClass.CONFIG,
         re.compile(
-            r"unknown (?:option|argument|command)|unexpected argument|selected model"
+            r"unknown (?:option|argument|command|feature)|unexpected argument|selected model"
             r"|model .{0,60}(?:not (?:found|exist|supported)|may not exist)",
             re.IGNORECASE,
         ),
@@ -427,8 +436,20 @@ def read_openclaw(out: str) -> Answer:
 
 
 def _claude_code_arguments(asked: prompt.Prompt, model: str) -> list[str]:
+    return _claude_code_closed(("--safe-mode",), asked, model)
+
+
+def _claude_code_older(asked: prompt.Prompt, model: str) -> list[str]:
+    """For releases before ``--safe-mode`` (seen from 2.0.72 to 2.1.119): no settings are read,
+    so there are no hooks, plugins, skills or rules of the user's. A login or an endpoint that
+    stands in the settings is not read either; ``auto`` then passes the command line over."""
+    no_settings = ("--setting-sources", "", "--settings", '{"disableAllHooks": true}')
+    return _claude_code_closed(no_settings, asked, model)
+
+
+def _claude_code_closed(closed: tuple[str, ...], asked: prompt.Prompt, model: str) -> list[str]:
     return [
-        *("-p", "--safe-mode", "--no-session-persistence", "--strict-mcp-config"),
+        *("-p", *closed, "--no-session-persistence", "--strict-mcp-config"),
         *("--tools", ""),
         *("--output-format", "json"),
         *(("--model", model) if model else ()),
@@ -436,11 +457,19 @@ def _claude_code_arguments(asked: prompt.Prompt, model: str) -> list[str]:
     ]
 
 
-#: Codex's settings that take its own tools away, of several releases: one that does not know
-#: a key passes over it, while it refuses a ``--disable`` that it does not know. What is left is
-#: what the entry of a model in Codex's catalog asks for itself (``apply_patch``, a cell of
-#: JavaScript without files or network), which no setting takes away; the sandbox is read-only.
+#: Codex's settings that close it and take its own tools away, of several releases: one that
+#: does not know a key passes over it, while it refuses a ``--disable`` that it does not know
+#: (``hooks`` was ``codex_hooks`` before 0.129). What is left is what the entry of a model in
+#: Codex's catalog asks for itself (``apply_patch``, a cell of JavaScript without files or
+#: network), and before 0.160 a plan and a look at an image, which no setting takes away; the
+#: sandbox is read-only.
 _CODEX_SHUT = (
+    "features.hooks=false",
+    "features.codex_hooks=false",
+    "features.shell_tool=false",
+    "features.plugins=false",
+    "features.apps=false",
+    "features.multi_agent=false",
     'web_search="disabled"',
     "features.view_image=false",
     "tools.view_image=false",
@@ -450,10 +479,8 @@ _CODEX_SHUT = (
 
 
 def _codex_arguments(asked: prompt.Prompt, model: str) -> list[str]:  # noqa: ARG001
-    off = ("hooks", "shell_tool", "plugins", "apps", "multi_agent")
     return [
         *("exec", "--ephemeral", "--skip-git-repo-check", "--json", "-s", "read-only"),
-        *(word for name in off for word in ("--disable", name)),
         *(word for setting in _CODEX_SHUT for word in ("-c", setting)),
         *(("-m", model) if model else ()),
         "-",
@@ -500,6 +527,9 @@ def _openclaw_arguments(asked: prompt.Prompt, model: str) -> list[str]:
     ]
 
 
+#: What closes Claude Code in all its releases that can be closed.
+_CLAUDE_CODE_CLOSED = ("--no-session-persistence", "--strict-mcp-config", "--tools")
+
 AGENTS: dict[str, Agent] = {
     "claude-code": Agent(
         program="claude",
@@ -517,7 +547,9 @@ AGENTS: dict[str, Agent] = {
             "DISABLE_AUTOUPDATER": "1",
         },
         model="haiku",
-        needs=("--safe-mode", "--no-session-persistence", "--strict-mcp-config", "--tools"),
+        needs=("--safe-mode", *_CLAUDE_CODE_CLOSED),
+        older=_claude_code_older,
+        older_needs=("--setting-sources", "--settings", *_CLAUDE_CODE_CLOSED),
         login=("auth", "status"),
     ),
     "codex": Agent(
@@ -526,7 +558,7 @@ AGENTS: dict[str, Agent] = {
         stdin=lambda asked: asked.whole,
         read=read_codex,
         closing=_codex_closing,
-        needs=("--ephemeral", "--disable"),
+        needs=("--ephemeral",),
         help=("exec", "--help"),
         overhead=2_000,
     ),

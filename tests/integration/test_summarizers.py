@@ -24,9 +24,9 @@ from memsearch.config.schema import Summarize
 from memsearch.pipeline.summarizers import processes
 from memsearch.pipeline.summarizers.calls import StoppedError
 from memsearch.pipeline.summarizers.choose import Probes, choose, probe
-from memsearch.pipeline.summarizers.native import NativeSummarizer
+from memsearch.pipeline.summarizers.native import AGENTS, NativeSummarizer
 from memsearch.pipeline.summarizers.openai_api import OpenAISummarizer
-from memsearch.pipeline.summarizers.prompt import FENCE_START, PROMPT_MARK
+from memsearch.pipeline.summarizers.prompt import FENCE_START, PROMPT_MARK, Prompt
 from memsearch.sources.base import Item, Turn
 
 KEY = "sk-test-" + "0123456789abcdef"
@@ -494,6 +494,38 @@ def test_an_endpoint_without_the_small_model_is_asked_for_its_own(
     with pytest.raises(MemsearchError) as caught:
         native(script, home, "theirs").summarize(turn(), timeout=60, stop=never)
     assert caught.value.kind is ErrorClass.CONFIG
+
+
+def test_a_claude_code_without_safe_mode_is_closed_in_its_older_way(
+    script: Script, home: Home, never: threading.Event
+) -> None:
+    program = script.folder / "claude"
+    text = program.read_text(encoding="utf-8").replace(
+        "--safe-mode", "--setting-sources --settings"
+    )
+    program.unlink()
+    program.write_text(text, encoding="utf-8")
+    program.chmod(0o755)
+    probes = Probes()
+    assert probes.get("claude-code", home, script.environ).fault == ""
+    made = choose(Summarize(), "claude-code", home, script.environ, probes)
+    assert made.summarize(turn(), timeout=60, stop=never).provider == "native"
+    (call,) = script.calls()
+    argv = call["argv"]
+    assert isinstance(argv, list)
+    assert "--safe-mode" not in argv
+    assert argv[argv.index("--setting-sources") + 1] == ""
+    assert json.loads(argv[argv.index("--settings") + 1]) == {"disableAllHooks": True}
+    assert argv[argv.index("--tools") + 1] == ""
+    assert {"--no-session-persistence", "--strict-mcp-config"} <= set(argv)
+
+
+def test_a_codex_is_closed_by_settings_that_any_release_takes() -> None:
+    """One that does not know a feature refuses a ``--disable`` of it."""
+    argv = AGENTS["codex"].arguments(Prompt(system="s", user="u"), "")
+    assert "--disable" not in argv
+    for name in ("hooks", "codex_hooks", "shell_tool", "plugins", "apps", "multi_agent"):
+        assert argv[argv.index(f"features.{name}=false") - 1] == "-c"
 
 
 def test_a_probe_of_an_agent(script: Script, home: Home) -> None:

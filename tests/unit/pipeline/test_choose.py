@@ -353,6 +353,7 @@ def test_what_the_other_agents_print() -> None:
         (None, "API Error: Connection refused (ECONNREFUSED)", ErrorClass.NETWORK),
         (None, "Prompt is too long", ErrorClass.BAD_REQUEST),
         (None, "error: unknown option '--safe-mode'", ErrorClass.CONFIG),
+        (None, "Error: Unknown feature flag: hooks", ErrorClass.CONFIG),
         (None, "Segmentation fault", ErrorClass.SERVER),
         (None, "", ErrorClass.SERVER),
     ],
