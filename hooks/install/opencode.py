@@ -11,11 +11,15 @@ import os
 from memsearch.hooks.install.base import Fault, Installed
 from memsearch.hooks.install.files import Edit, read, whole_file
 from memsearch.hooks.install.place import Place, asset, filled
+from memsearch.hooks.install.versions import number, printed
 
 NAME = "opencode"
 DISPLAY = "OpenCode"
 PROGRAM = "opencode"
 NEXT = "start a new session of OpenCode; its first turn is remembered"
+
+#: The first release seen in which a plugin can add to the system prompt.
+NOTES_SINCE = (1, 0, 162)
 
 
 def root(place: Place) -> str:
@@ -53,4 +57,12 @@ def look(place: Place) -> Installed:
         for what, paths in (("files are missing", missing), ("of another version", old))
         if paths
     ]
+    program = place.which(PROGRAM)
+    version = number(printed(program, place.environ)) if program else ()
+    if version and version < NOTES_SINCE:
+        what = (
+            "this release of OpenCode lets no plugin bring in the recent notes;"
+            " turns are captured, and the tools search them"
+        )
+        faults.append(Fault(what, "update OpenCode"))
     return Installed(True, tuple(faults))

@@ -406,16 +406,6 @@ def test_codexs_plugin_is_seen(user: User) -> None:
     assert any("installed twice" in fault.what for fault in found.faults)
 
 
-def with_openclaw(user: User, version: str) -> None:
-    """An OpenClaw on the user's PATH that is of this version."""
-    program = user.folder / "bin" / "openclaw"
-    program.parent.mkdir(exist_ok=True)
-    program.write_text(f"#!/bin/sh\necho 'OpenClaw {version} (1c0672b)'\n")
-    program.chmod(0o755)
-    path = f"{program.parent}:{user.place.environ['PATH']}"
-    user.place = Place(user.place.home, {**user.place.environ, "PATH": path})
-
-
 @pytest.mark.parametrize(
     ("version", "written_by", "allowed"),
     [
@@ -432,33 +422,42 @@ def with_openclaw(user: User, version: str) -> None:
 def test_openclaw_gets_no_setting_that_it_does_not_know(
     user: User, version: str, written_by: str, allowed: bool
 ) -> None:
-    if version:
-        with_openclaw(user, version)
+    place = with_program(user, "openclaw", f"echo 'OpenClaw {version} (1c0672b)'")
+    place = place if version else user.place
     path = user.folder / ".openclaw" / "openclaw.json"
     given = {"meta": {"lastTouchedVersion": written_by}} if written_by else {"gateway": {}}
     path.write_text(json.dumps(given), encoding="utf-8")
     before = path.read_bytes()
-    run.install(base.agent("openclaw"), user.place)
+    run.install(base.agent("openclaw"), place)
     entry = json.loads(path.read_text("utf-8"))["plugins"]["entries"]["memsearch"]
     assert entry == ({**openclaw.ENTRY} if allowed else {"enabled": True})
-    assert openclaw.look(user.place).faults == ()
-    run.remove(base.agent("openclaw"), user.place)
+    assert openclaw.look(place).faults == ()
+    run.remove(base.agent("openclaw"), place)
     assert path.read_bytes() == before
 
 
 def test_another_release_of_openclaw_is_told_and_made_good(user: User) -> None:
-    agent = base.agent("openclaw")
+    agent, place = base.agent("openclaw"), user.place
     for version, fault in (
         ("2026.4.22", "refuses its configuration for allowConversationAccess"),
         ("2026.9.6", "may not see the conversation"),
     ):
-        run.install(agent, user.place)
-        with_openclaw(user, version)
-        (found,) = agent.look(user.place).faults
+        run.install(agent, place)
+        place = with_program(user, "openclaw", f"echo 'OpenClaw {version}'")
+        (found,) = agent.look(place).faults
         assert fault in found.what
         assert found.next_step == "memsearch install openclaw"
+    run.install(agent, place)
+    assert agent.look(place).faults == ()
+
+
+def test_a_release_of_opencode_that_brings_in_no_notes_is_told(user: User) -> None:
+    agent = base.agent("opencode")
     run.install(agent, user.place)
-    assert agent.look(user.place).faults == ()
+    (found,) = agent.look(with_program(user, "opencode", "echo 1.0.98")).faults
+    assert "lets no plugin bring in the recent notes" in found.what
+    assert agent.look(with_program(user, "opencode", "echo 1.0.162")).faults == ()
+    assert agent.look(with_program(user, "opencode", "exit 1")).faults == ()
 
 
 def test_openclaws_own_list_of_plugins_is_kept(user: User) -> None:
