@@ -576,6 +576,7 @@ AGENTS: dict[str, Agent] = {
         arguments=_openclaw_arguments,
         stdin=lambda asked: "",  # noqa: ARG005
         read=read_openclaw,
+        needs=("infer",),
         overhead=50,
     ),
 }
