@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -139,15 +139,26 @@ def queue_lost(log: EventLog, running: Iterable[tuple[str, str]], now: float) ->
         What was queued.
     """
     busy = set(running)
+    scheduled: dict[tuple[str, str], float] = {}
     with log.transaction() as tx:
         _forget_other_clock(tx, now)
-        for table in ("task", "schedule"):
-            for row in tx.rows(f"SELECT data FROM {table}"):
-                busy.add(_work_of(row["data"]))
-        lost = [item for item in open_work(tx) if (item.stage, item.key) not in busy]
+        busy.update(_work_of(row["data"]) for row in tx.rows("SELECT data FROM task"))
+        for row in tx.rows("SELECT data, timestamp FROM schedule ORDER BY timestamp DESC"):
+            scheduled[_work_of(row["data"])] = row["timestamp"]
+        lost = [
+            item
+            for item in open_work(tx)
+            if (item.stage, item.key) not in busy and not _comes(item, scheduled, now)
+        ]
         for item in lost:
             tx.add_task(item.stage, item.key, item.due if (item.due or 0) > now else None)
     return lost
+
+
+def _comes(item: Work, scheduled: Mapping[tuple[str, str], float], now: float) -> bool:
+    """Whether the schedule has the work, and not for later than it is due."""
+    at = scheduled.get((item.stage, item.key))
+    return at is not None and at <= max(item.due or 0.0, now) + CLOCK_SLACK_SECONDS
 
 
 def _forget_other_clock(tx: Transaction, now: float) -> None:

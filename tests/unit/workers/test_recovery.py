@@ -75,9 +75,17 @@ def test_a_turn_whose_next_try_lies_ahead_by_a_clock_that_was_set_back_waits_no_
     failed = {"stage": "summarize", "error_class": "server", "attempt": 1}
     put(log, "a", EventType.STAGE_FAILED, at=NOW + day, due=NOW + day + 60, **failed)
     put(log, "b", EventType.STAGE_FAILED, at=NOW - 1, due=NOW + 60, **failed)
-    recovery.queue_lost(log, [], NOW)
+    streams = dict(map(tuple, log.rows("SELECT turn, stream FROM turns")))
+    with log.transaction() as tx:
+        tx.add_task("summarize", streams["a"], NOW + day + 60)
+        tx.add_task("summarize", streams["b"], NOW + 60)
+    lost = recovery.queue_lost(log, [], NOW)
     dues = dict(map(tuple, log.rows("SELECT turn, due FROM turns")))
     assert dues == {"a": None, "b": NOW + 60}
+    # Nor does what the schedule has of it count, which comes as late.
+    assert [item.key for item in lost] == [streams["a"]]
+    assert ("summarize", streams["a"]) in tasks(log)
+    assert recovery.queue_lost(log, [], NOW) == []
 
 
 def test_a_budget_with_room_again_lets_the_oldest_go_once_and_counts_them_as_due(log, monkeypatch):
