@@ -118,11 +118,16 @@ class Codex(JsonlSource):
 
     def is_answered(self, following: Iterator[Record]) -> bool:
         """Whether a task was begun by the user: their words come before anything is done."""
+        held = False
         for record in following:
-            kind = read_record(record).kind
-            if kind == "user":
-                return True
-            if kind == "begin" or kind in ACTIVITY:
+            entry = read_record(record)
+            if entry.kind == "user":
+                return not held
+            if entry.kind == "compacted":
+                held = False
+            elif _may_be_summary(entry):
+                held = True
+            elif entry.kind == "begin" or entry.kind in ACTIVITY:
                 return False
         return False
 
@@ -242,6 +247,8 @@ class _Fold:
         self._current: _Run | None = None
         #: A task that has begun, before the user's words are there.
         self._pending: _Run | None = None
+        #: What was answered in it before them: the summary, where a compaction comes next.
+        self._held: Entry | None = None
         #: Everything up to the next opening is a copy of a turn that has been read.
         self._muted = False
 
@@ -257,6 +264,9 @@ class _Fold:
         if entry.thread and self._thread and entry.thread != self._thread:
             return []  # what a subagent did, told in its parent's rollout
         self._last_at = entry.at or self._last_at
+        if self._held is not None and entry.kind not in ("nothing", "context", "compacted"):
+            held, self._held = self._held, None
+            self._activity(held)
         match entry.kind:
             case "nothing":
                 return []
@@ -268,6 +278,8 @@ class _Fold:
                 return self._user(entry, offset)
             case "compacted":
                 self._compacted(entry)
+            case _ if self._pending is not None and not self._muted and _may_be_summary(entry):
+                self._held = entry
             case _:
                 self._activity(entry)
         return []
@@ -428,6 +440,9 @@ class _Fold:
 
     def _compacted(self, entry: Entry) -> None:
         """The summary of a compaction was written by the model, and is no answer."""
+        if self._held is not None:
+            self._held = None  # made before the user's words, which are still to come
+            return
         run = self._current
         if run is None or run.last_answer is None or not entry.text:
             return
@@ -480,6 +495,12 @@ def _abortion(reason: str) -> str:
     if reason in ("", "interrupted", "replaced"):
         return "The user interrupted this turn."
     return f"This turn was aborted: {reason[:80]}"
+
+
+def _may_be_summary(entry: Entry) -> bool:
+    """Whether an answer may be the summary of a compaction, which goes into the model's
+    history alone. Releases before 0.160 do not mark it, and make one before a message too."""
+    return entry.kind == "assistant" and entry.way == "r"
 
 
 def _text_key(entry: Entry) -> int:
