@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -57,8 +58,9 @@ def workers(
       memsearch workers --drain --wait  also wait for what is to be tried again
       memsearch workers stop
 
-    Exit codes: 0 when it was told to end, by Ctrl-C too, or all is worked; 1 when --drain
-    added a dead letter or cannot go on; 2 when the call or a setting is wrong.
+    Exit codes: 0 when it was told to end, by Ctrl-C too, or --drain has worked all; 1 when
+    --drain added a dead letter or cannot go on; 2 when the call or a setting is wrong; 130
+    after Ctrl-C in --drain.
     """
     if ctx.invoked_subcommand is not None:
         if foreground or drain or wait or as_json or debug:
@@ -129,6 +131,7 @@ def _leave(code: int) -> NoReturn:
 def _drain(wait: bool, as_json: bool, debug: bool) -> None:
     home = current_home(create=True)
     lock = take_worker_lock(home)
+    told = ""
     if lock is None:
         counts = _wait_for_living(home, wait)
     else:
@@ -139,6 +142,7 @@ def _drain(wait: bool, as_json: bool, debug: bool) -> None:
         with _leaving(note):
             worker = Worker(home, dict(os.environ), lock, note)
             counts = worker.drain(wait=wait, progress=_progress())
+        told = worker.reason
         os.close(lock)
         if not counts.stalled and worker.has_due():
             # A hook that came in at the very end saw the lock held and started nobody.
@@ -146,6 +150,8 @@ def _drain(wait: bool, as_json: bool, debug: bool) -> None:
     _show_counts(counts, as_json)
     if counts.stalled:
         output.note("what is due does not move any more; logs/worker.log says why")
+    if told in signal.Signals.__members__:
+        _leave(128 + signal.Signals[told])  # as a shell has it: not all was worked
     _leave(output.DEGRADED if counts.dead or counts.stalled else output.OK)
 
 

@@ -701,6 +701,13 @@ def test_a_worker_that_is_told_to_end_ends_and_gives_back_what_it_was_at(modelle
     assert worker.wait(10) == 0
     assert time.monotonic() - started < 10
     assert letters(modelled) == []
+    # A drain that is told to end has not worked all, and does not say so.
+    asked = stub.calls("chat")
+    draining = modelled.start("workers", "--drain")
+    modelled.wait_for(lambda: stub.calls("chat") > asked)
+    draining.send_signal(signal.SIGINT)
+    assert draining.wait(60) == 130
+    assert letters(modelled) == []
     stub.default = "fine"
     modelled.drain()
     assert modelled.entries() == turns
