@@ -179,7 +179,9 @@ def _by_state(log: EventLog, table: str) -> dict[str, int]:
 def _waiting(log: EventLog, now: float) -> list[dict[str, Any]]:
     """By stage: how much waits, since when, when it is tried again, and the last error."""
     waiting: list[dict[str, Any]] = []
-    for table, since in (("hooks", "at"), ("turns", "at"), ("documents", "changed_at")):
+    # A turn waits since it was captured: what a backfill brings in was said long before.
+    captured = "COALESCE((SELECT e.at FROM events AS e WHERE e.id = turns.captured_id), at)"
+    for table, since in (("hooks", "at"), ("turns", captured), ("documents", "changed_at")):
         for row in log.rows(
             f"SELECT stage, COUNT(*) AS n, MIN({since}) AS since, MIN(due) AS due,"
             f" SUM(due IS NULL) AS ready, MAX(error) AS error, MAX(error_class) AS kind"
@@ -267,7 +269,7 @@ def _stuck(log: EventLog, settings: Settings, now: float) -> list[str]:
         # A long queue that moves is slow, not stuck. What lies ahead of the clock, which was
         # set back, says nothing about now.
         if late and not (last and -AHEAD_SECONDS <= now - epoch(last) < limit):
-            stuck.append(f"{stage}: {len(late)} due for {_span(now - min(late))} without progress")
+            stuck.append(f"{stage}: {len(late)} due for {span(now - min(late))} without progress")
     return stuck
 
 
@@ -289,7 +291,7 @@ def _failing(log: EventLog, now: float) -> list[str]:
         )
         if retrying["n"]:
             left = (retrying["due"] or 0.0) - now
-            when = f" in {_span(left)}" if left >= 1 else ""
+            when = f" in {span(left)}" if left >= 1 else ""
             failing.append(
                 f"{row['stage']} fails, {retrying['n']} to be tried again{when}: {row['error']}"
             )
@@ -327,7 +329,7 @@ def _outside(around: Surroundings) -> list[str]:
         )
     elif around.spooled and around.spooled_seconds > SPOOL_SECONDS:
         reasons.append(
-            f"{around.spooled} hooks have waited in the spool for {_span(around.spooled_seconds)}"
+            f"{around.spooled} hooks have waited in the spool for {span(around.spooled_seconds)}"
             " though a worker runs: logs/worker.log says why"
         )
     if around.worker_pid is not None and not around.listening:
@@ -490,7 +492,8 @@ def epoch(at: str) -> float:
         return 0.0
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
+    """A time in words, by its size: seconds, minutes or hours."""
     if seconds < 120:
         return f"{int(seconds)} s"
     if seconds < 7200:

@@ -122,6 +122,8 @@ def _age(path: str) -> float:
 
 def lines(found: dict[str, Any]) -> list[str]:
     """The status as a person reads it."""
+    from memsearch.pipeline.status import span
+
     shown = [f"{found['state']}  ({found['home']})"]
     shown += [f"  ! {output.one_line(reason)}" for reason in found["reasons"]]
     turns = found["turns"]
@@ -137,12 +139,11 @@ def lines(found: dict[str, Any]) -> list[str]:
         shown.append(f"  summaries of {agent}: its own command line is passed over: {why}")
     for item in found.get("waiting", []):
         why = f": {output.shorten(output.one_line(str(item['why'])), 160)}" if item["why"] else ""
-        shown.append(
-            f"  waiting: {item['count']} for {item['stage']}, oldest {item['seconds']} s{why}"
-        )
+        oldest = span(item["seconds"])
+        shown.append(f"  waiting: {item['count']} for {item['stage']}, oldest {oldest}{why}")
     for item in found.get("held", []):
         again = item["next_try_seconds"]
-        when = "" if again is None else f", tried again in {again} s"
+        when = "" if again is None else f", tried again in {span(again)}"
         shown.append(
             f"  held back: {item['count']} turns of session {item['session']} by"
             f" {item['behind']} ({item['stage']}{when})"

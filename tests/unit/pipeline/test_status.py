@@ -144,3 +144,10 @@ def test_faults_around_the_log_are_said_with_what_to_do(log, around, said):
     found = look(log, **around)
     assert (found["state"] == "degraded") is bool(said)
     assert said in " ".join(found["reasons"])
+
+
+def test_a_turn_waits_since_it_was_captured_however_old_it_is(log):
+    capture(log, "a", "b", ago=90.0)  # said half a year before: a backfill
+    found = look(log)
+    assert [each["seconds"] for each in found["waiting"]] == [90]
+    assert found["oldest_seconds"] == 90
