@@ -60,7 +60,7 @@ AGENT_FILE = (
         # As documented: at most 32 columns of such words, a reply of at most 160 columns, of 24
         # where the words may decide something.
         ("ok" + " ok" * 10, "x" * 160, "acknowledgement"),
-        ("ok" + " ok" * 11, "Fine.", None),
+        ("ok" + " ok" * 10 + "!", "Fine.", None),
         ("好的，" * 5, "好", "acknowledgement"),
         ("好的，" * 6, "好", None),
         ("ok", "x" * 161, None),
