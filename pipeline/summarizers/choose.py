@@ -364,9 +364,11 @@ def probe(platform: str, home: Home, environ: Mapping[str, str]) -> Probe:
     helped = ask(agent.help)
     if helped is None or helped.status != 0 or helped.why != "exit":
         return Probe(program, f"{name} ({program}) does not answer")
-    missing = [text for text in agent.needs if text not in helped.out]
+    # Releases of OpenCode print their help there.
+    printed = helped.out + helped.err
+    missing = [text for text in agent.needs if text not in printed]
     older = bool(missing) and agent.older is not None
-    older = older and all(text in helped.out for text in agent.older_needs)
+    older = older and all(text in printed for text in agent.older_needs)
     if missing and not older:
         fault = f"{name} ({program}) is too old: it lacks {', '.join(missing)}"
         return Probe(program, fault, too_old=True)

@@ -251,6 +251,15 @@ def test_probes_are_kept_for_a_while(home: Home) -> None:
     )
 
 
+def test_help_is_read_wherever_it_is_printed(home: Home, tmp_path: Path) -> None:
+    """OpenCode 1.14 prints it among the errors."""
+    program = tmp_path / "opencode"
+    program.write_text("#!/bin/sh\necho '  --pure  --agent' >&2\n")
+    program.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    assert Probes().get("opencode", home, environ) == Probe(str(program))
+
+
 @pytest.mark.parametrize("provider", ["auto", "native"])
 def test_a_command_line_that_cannot_be_closed_is_not_tried(
     provider: str, home: Home, tmp_path: Path
