@@ -29,6 +29,8 @@ from memsearch.sources.window import around, with_meant
 
 #: Bytes of the list of sessions beside the older files that are read.
 _MAX_LIST_BYTES = 16_000_000
+#: What the name of a session's file ends in, and what is put behind it at a reset.
+_JSONL, _RESET = ".jsonl", ".reset."
 
 
 class OpenClaw(JsonlSource):
@@ -65,9 +67,15 @@ class OpenClaw(JsonlSource):
                     seen.add(window.id)
                     changed = parse_time(window.changed) or datetime.fromtimestamp(0, UTC)
                     yield Conversation(PLATFORM, window.id, path, changed)
-        for path in files_under(self.roots(environ), ".jsonl"):
-            if _is_session_file(path) and Path(path).stem not in seen:
-                yield from of_file(PLATFORM, path, Path(path).stem)
+        for path in self._files(environ):
+            if _session_of(path) not in seen:
+                yield from of_file(PLATFORM, path, _session_of(path))
+
+    def _files(self, environ: Mapping[str, str]) -> Iterator[str]:
+        """The sessions' own files of older releases; those that were reset behind the others."""
+        roots = self.roots(environ)
+        found = [path for path in files_under(roots, "") if _is_session_file(path)]
+        return iter(sorted(found, key=lambda path: (not path.endswith(_JSONL), path)))
 
     def locate(self, session: str, environ: Mapping[str, str], agent: str = "") -> str | None:
         """The database or file that holds a session, by its id or its key.
@@ -80,8 +88,8 @@ class OpenClaw(JsonlSource):
             with open_readonly(path) as db:
                 if Store(db, path).resolve(session) is not None:
                     return path
-        for path in files_under(self.roots(environ), ".jsonl"):
-            if _is_session_file(path) and Path(path).stem == session:
+        for path in self._files(environ):
+            if _session_of(path) == session:
                 return path
         parts = session.split(":")
         if not agent:
@@ -93,7 +101,7 @@ class OpenClaw(JsonlSource):
 
     def is_foreign(self, path: str) -> bool:
         """A subagent's file, by the list of sessions beside it."""
-        session = Path(path).stem
+        session = _session_of(path)
         list_path = os.path.join(os.path.dirname(path), "sessions.json")
         try:
             with open(list_path, "rb") as file:
@@ -111,7 +119,7 @@ class OpenClaw(JsonlSource):
         """A fold for one file."""
         if not pointer.session:
             pointer = Pointer(
-                PLATFORM, Path(pointer.path).stem, pointer.path, pointer.turn, pointer.cwd
+                PLATFORM, _session_of(pointer.path), pointer.path, pointer.turn, pointer.cwd
             )
         return EventFold(pointer, fallback, _head(pointer.path))
 
@@ -138,7 +146,7 @@ class OpenClaw(JsonlSource):
         is_ours: Callable[[str], bool] = lambda _text: False,
     ) -> Reading:
         """See :meth:`memsearch.sources.base.Source.read`."""
-        if pointer.path.endswith(".jsonl"):
+        if _is_file(pointer.path):
             return super().read(pointer, start=start, not_before=not_before, is_ours=is_ours)
         with open_readonly(pointer.path) as db:
             store = Store(db, pointer.path)
@@ -180,7 +188,8 @@ class OpenClaw(JsonlSource):
         self, path: str, session: str, turn: str | None, *, context: int = 3
     ) -> tuple[Turn, ...]:
         """See :meth:`memsearch.sources.base.Source.conversation`."""
-        if path.endswith(".jsonl"):
+        path = _where_it_is_now(path)
+        if _is_file(path):
             return super().conversation(path, session, turn, context=context)
         pointer = Pointer(PLATFORM, session, path, turn=turn)
         with open_readonly(path) as db:
@@ -208,11 +217,36 @@ class OpenClaw(JsonlSource):
 def _is_session_file(path: str) -> bool:
     """Whether a file is a session's own: ``<id>.jsonl`` in an agent's folder of sessions.
 
-    Beside it lie ``<id>.jsonl.reset.<time>``, ``.deleted.<time>`` and ``.bak``, copies that
-    were made before a compaction (``<id>.checkpoint.<id>.jsonl``), and traces.
+    It is called ``<id>.jsonl.reset.<time>`` when another session has followed it. Beside it
+    lie ``.deleted.<time>`` and ``.bak``, copies that were made before a compaction
+    (``<id>.checkpoint.<id>.jsonl``), and traces.
     """
-    name = os.path.basename(path)
-    return os.path.basename(os.path.dirname(path)) == "sessions" and name.count(".") == 1
+    _, dot, rest = os.path.basename(path).partition(".")
+    own = dot + rest == _JSONL or (dot + rest).startswith(_JSONL + _RESET)
+    return own and os.path.basename(os.path.dirname(path)) == "sessions"
+
+
+def _session_of(path: str) -> str:
+    """The session of a session's own file."""
+    return os.path.basename(path).partition(".")[0]
+
+
+def _is_file(path: str) -> bool:
+    """Whether a path is that of a file of older releases, and not of a database."""
+    return path.endswith(_JSONL) or _is_session_file(path)
+
+
+def _where_it_is_now(path: str) -> str:
+    """A session's file, what it was called when it was reset, or the database that took it in."""
+    if os.path.exists(path) or not _is_file(path):
+        return path
+    folder, name = os.path.split(path)
+    beside = os.listdir(folder) if os.path.isdir(folder) else []
+    reset = [each for each in beside if each.startswith(name + _RESET)]
+    if reset:
+        return os.path.join(folder, max(reset))
+    database = os.path.join(os.path.dirname(folder), "agent", "openclaw-agent.sqlite")
+    return database if os.path.isfile(database) else path
 
 
 def _head(path: str) -> Record:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,12 @@ PLATFORM = "openclaw"
 
 #: What OpenClaw puts into a message for the model alone.
 _INTERNAL = ("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>", "<<<END_OPENCLAW_INTERNAL_CONTEXT>>>")
+#: How what subagents found begins where it is put before the user's words, and what is between.
+_RUNTIME, _WORDS = "[OpenClaw runtime event]", "\n\nCurrent parent turn:\n\n"
+#: When a message was sent, which releases to 2026.6 write before it.
+_SENT = re.compile(
+    r"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d \d\d:\d\d(?: [^\]\n]{1,40})?\] "
+)
 #: Where a message comes from when no person wrote it.
 _NOT_HUMAN = frozenset({"inter_session", "internal_system"})
 #: Models that are none: copies of what was sent to a channel.
@@ -102,7 +109,7 @@ def read_asked(record: Record) -> Asked | None:
     for block in blocks_of(message.get("content")):
         kind = text_of(block.get("type"))
         if kind == "text":
-            parts.append(strip_blocks(text_of(block.get("text")), *_INTERNAL))
+            parts.append(_own_words(strip_blocks(text_of(block.get("text")), *_INTERNAL)))
         elif kind == "image":
             parts.append("[image]")
     raw = "\n".join(part for part in parts if part.strip())
@@ -120,6 +127,13 @@ def read_asked(record: Record) -> Asked | None:
         private=private,
         human=not (isinstance(origin, dict) and origin.get("kind") in _NOT_HUMAN),
     )
+
+
+def _own_words(text: str) -> str:
+    """A message without what OpenClaw put before it. Pure."""
+    text = _SENT.sub("", text, count=1) if _SENT.match(text) else text
+    # What a subagent found may hold these words too: the user's begin behind the last ones.
+    return text.rpartition(_WORDS)[2] if text.startswith(_RUNTIME) and _WORDS in text else text
 
 
 def _made_up_id(record: Record, words: str) -> str:
@@ -171,7 +185,8 @@ class EventFold:
         self._session = pointer.session
         cwd = text_of(head.get("cwd"))
         self._cwd = cwd if os.path.isabs(cwd) else pointer.cwd
-        key = "transcript" if pointer.path.endswith(".jsonl") else "db"
+        # The database of today has another name; a file keeps this one when it is reset.
+        key = "transcript" if ".jsonl" in os.path.basename(pointer.path) else "db"
         self._anchor = {key: os.path.abspath(pointer.path)}
         self._fallback = fallback
         self._seen = RecentSet(_REMEMBERED)
