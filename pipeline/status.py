@@ -21,6 +21,8 @@ from memsearch.sinks.store import index_uri
 
 #: Seconds that something due may go without progress, unless its stage has a deadline.
 STUCK_SECONDS = 15 * 60.0
+#: Bytes left on a disk below which a hook may find no room, beside what others write.
+FULL_BYTES = 1_000_000
 #: Seconds that a hook may lie in the spool beside a living worker, which looks all the time.
 SPOOL_SECONDS = 60.0
 #: Seconds that a worker has from its start until it must answer on its socket.
@@ -50,6 +52,7 @@ class Surroundings:
         put_aside: Damaged files that were moved out of the way, and what replaced them works.
         watch: Why the worker's watching is slower than it should be, in words.
         unlockable: Why no worker can run here at all, in words.
+        free_bytes: What is left on the disk of the home; None where that is not known.
     """
 
     worker_pid: int | None
@@ -64,6 +67,7 @@ class Surroundings:
     put_aside: tuple[str, ...] = ()
     watch: tuple[str, ...] = ()
     unlockable: str = ""
+    free_bytes: int | None = None
 
 
 def status(log: EventLog, settings: Settings, around: Surroundings, now: float) -> dict[str, Any]:
@@ -318,6 +322,11 @@ def _held_by_rules(log: EventLog) -> list[str]:
 
 def _outside(around: Surroundings) -> list[str]:
     reasons = [around.unlockable] if around.unlockable else []
+    if around.free_bytes is not None and around.free_bytes < FULL_BYTES:
+        reasons.append(
+            f"the disk of MEMSEARCH_HOME is full ({around.free_bytes // 1024} KiB left): hooks"
+            " cannot be stored; what they missed is captured at their session's next hook"
+        )
     if around.bad_spooled:
         reasons.append(
             f"{around.bad_spooled} files in spool/bad are no hooks; memsearch forget --put-aside"

@@ -83,6 +83,7 @@ def collect() -> dict[str, Any]:
         worker_seconds=_age(home.worker_lock),
         early_deaths=worker_lock.early_deaths(home),
         unlockable=worker_lock.fault(home),
+        free_bytes=_free_bytes(home.root),
         put_aside=tuple(aside.path for aside in put_aside.damaged(home)),
         bad_spooled=len(put_aside.bad_spooled(home)),
         problems=tuple(str(problem) for problem in loaded.problems if problem.severity != "note"),
@@ -110,6 +111,15 @@ def collect() -> dict[str, Any]:
         "workers": {"pid": pid, "listening": around.listening},
         "home": home.root,
     }
+
+
+def _free_bytes(folder: str) -> int | None:
+    """What a user's programs may still write on the disk of a folder; None for no folder."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize
 
 
 def _age(path: str) -> float:

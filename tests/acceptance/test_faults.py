@@ -510,6 +510,7 @@ def test_a_full_disk_under_the_home_is_said_and_loses_no_accepted_turn(
     turn = session.turn("What happens when the disk is full?", "The hook says so.")
     done = world.hook(session.payload(turn=turn))
     assert done.stdout == "{}\n"
+    assert "the disk of MEMSEARCH_HOME is full" in json.dumps(world.status()["reasons"])
     filler.unlink()
     accepted = world.sql("SELECT COUNT(*) FROM hooks")[0][0] + len(
         list((world.home / "spool").glob("*.json")) if (world.home / "spool").exists() else []

@@ -138,6 +138,9 @@ def test_a_clock_that_was_a_year_ahead_hides_nothing_that_comes_after_it(log):
         ({"worker_pid": None, "listening": False, "early_deaths": 3}, "died as they began"),
         ({"worker_pid": None, "listening": False, "early_deaths": 1}, ""),
         ({"problems": ("config.toml: x",)}, "configuration: config.toml: x"),
+        ({"unlockable": "no worker can run, it cannot be locked"}, "cannot be locked"),
+        ({"free_bytes": 4096}, "full (4 KiB left)"),
+        ({"free_bytes": 10**9}, ""),
     ],
 )
 def test_faults_around_the_log_are_said_with_what_to_do(log, around, said):
