@@ -83,14 +83,15 @@ def _wanted(home: Home, platforms: tuple[str, ...], project: str, since: str) ->
     if since:
         day = parse_day(since, local_today(), option="--since")
         moment = datetime(day.year, day.month, day.day).astimezone()
+    settings = load(home, None, environ=os.environ, strict=True).settings
     root = None
     if project:
         if not os.path.isdir(project):
             raise MemsearchError(f"there is no folder {project}", kind=ErrorClass.CONFIG)
         # As a turn of that folder is filed.
         where = {**os.environ, "MEMSEARCH_HOME": home.root}
-        isolate = load(home, None, environ=os.environ, strict=False).settings.project
-        root = resolve(project, where, isolate_worktrees=isolate.isolate_worktrees).root
+        isolate = settings.project.isolate_worktrees
+        root = resolve(project, where, isolate_worktrees=isolate).root
     return Wanted(platforms or registry.platforms(), root, moment)
 
 

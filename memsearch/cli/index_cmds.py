@@ -210,9 +210,22 @@ def _resolve(folder: str, settings: Any) -> Any:
 
 
 def request_for(project: str | None) -> dict[str, Any]:
+    """What every request for ``run`` holds.
+
+    Args:
+        project: A folder of the project; None for the current one.
+
+    Raises:
+        MemsearchError: ``BAD_REQUEST`` when there is no such folder; ``CONFIG`` when the
+            settings cannot be taken as they stand: with a default in the place of what was
+            meant, another model would be indexed with, or another index changed.
+    """
+    from memsearch.config.settings import load_at
     from memsearch.recall.requests import forwarded
 
-    return {"cwd": _folder(project), "environ": forwarded(os.environ)}
+    folder = _folder(project)
+    load_at(folder, os.environ, strict=True)
+    return {"cwd": folder, "environ": forwarded(os.environ)}
 
 
 def run(

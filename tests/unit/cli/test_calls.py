@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
@@ -37,3 +40,17 @@ def test_a_wrong_call_ends_with_2_and_says_what_is_right(words: str, says: str) 
     done = CliRunner().invoke(cli, words.split(), prog_name="memsearch")
     assert (done.exit_code, done.stdout) == (2, "")
     assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["index", "reset --yes", "compact", "forget --text x --yes", "backfill", "stats", "search x"],
+)
+def test_nothing_is_done_by_a_default_in_the_place_of_a_setting(words: str) -> None:
+    home = Path(os.environ["MEMSEARCH_HOME"])
+    home.mkdir(mode=0o700)
+    (home / "config.toml").write_text('[embedding]\nprovider = "voyge"\n', encoding="utf-8")
+    done = CliRunner().invoke(cli, words.split(), prog_name="memsearch")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "did you mean voyage?" in done.stderr
+    assert not (home / "milvus.db").exists()
