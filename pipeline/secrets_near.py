@@ -24,7 +24,10 @@ PASSWORD_WORDS = (
     *("basicauth", "basic_auth", "bindpw", "rootpw", "masterauth", "psk", "identified"),
     *("secretstr", "add-mask", "net user", "enable secret", "server community", "login", "log in"),
     *("logged in", "getconnection", "mysqli_connect", "mysql_connect", "new pdo", "wifi.begin"),
-    *("db.auth", "jdbc:oracle:thin:", "sqlplus ", "> auth "),
+    *("db.auth", "jdbc:oracle:thin:", "sqlplus ", "> auth ", "pragma key", " key '", "kinit"),
+    # Options of commands, and what is handed to one.
+    *(" -p ", " -u ", " -n '", ' -n "', "/p:", "--user ", "<<<", "rabbitmqctl", "secret create"),
+    *("qpdf", "비번"),
     *("passwort", "kennwort", "contraseña", "mot de passe", "senha", "wachtwoord", "parola"),
     *("hasło", "heslo", "mật khẩu", "şifre", "lösenord", "salasana", "jelszó", "kata sandi"),
     *("пароль", "पासवर्ड", "كلمة المرور", "סיסמה", "รหัสผ่าน", "パスワード", "暗証番号"),
@@ -35,6 +38,7 @@ TOKEN_WORDS = (
     *("api key", "api-key", "api_key", "apikey", "access key", "access-key", "access_key"),
     *("secret", "token", "bearer", "cookie", "private key", "oauth", "--value "),
     *(" login ", " auth ", "http-basic", "nuget push", "gem push", "supabase link", "<<< "),
+    *("password", "passwd", "session=", "sessionid=", ".sid=", "auth=", "hmac="),
     *("密钥", "密鑰", "金鑰", "秘钥", "私钥", "令牌", "權杖", "凭证", "apiキー", "アクセスキー"),
     *(
         "トークン",
@@ -126,7 +130,7 @@ def _passwords(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     for match in _PASSWORD.finditer(text, start, min(len(text), stop + 64)):
         if match.start() >= stop:
             return
-        value = match[0].strip("*_~").rstrip(".!?")
+        value = match[0].strip("*_~").rstrip(".?")
         begin = match.start() + match[0].index(value) if value else match.start()
         quoted = text[begin - 1 : begin] in ("'", '"', "`")
         strict = "\n" in text[start:begin]
@@ -149,7 +153,9 @@ def is_plain_password(value: str, *, quoted: bool = False, strict: bool = False)
         return False
     if is_placeholder(value) or is_code(value) or _NO_PASSWORD.search(value):
         return False
-    signs = {char for char in value[1:-1] if char in "!@#$%^&*?~+"}
+    # At its end a sign may be the sentence's.
+    inside = value[1:] if digits >= 3 and upper and lower else value[1:-1]
+    signs = {char for char in inside if char in "!@#$%^&*?~+"}
     if upper and lower and signs - {"#", "$"}:
         return True
     if "!" in signs and not strict:

@@ -57,6 +57,10 @@ _WORDY = re.compile(r"[A-Za-z]+(?:[-_./: ][A-Za-z]+)*")
 _HAN = re.compile(r"[㐀-鿿]")
 
 
+#: No name in code holds so many.
+MANY_DIGITS = 8
+
+
 def is_placeholder(value: str) -> bool:
     """Whether a value stands for a secret and is none: a variable, a mask, an example."""
     rest = _MARKS.sub("", value)
@@ -125,8 +129,10 @@ def is_token(value: str, *, quoted: bool, env_line: bool = False, after: str = "
         return False
     if value.startswith(("/", "./", "../", "~/")) and not value.endswith("="):
         return False
-    if is_code(value) or re.fullmatch(r"[\d.,_:x-]+", value):
-        return False  # the latter a number, a version, a time
+    if is_code(value) and sum(char.isdigit() for char in value) < MANY_DIGITS:
+        return False
+    if re.fullmatch(r"[\d.,_:x-]+", value):
+        return False  # a number, a version, a time
     if not quoted and (after in "([{" or _named_like_a_secret(value)):
         return False
     if env_line and len(value) >= 8:
