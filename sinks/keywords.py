@@ -264,6 +264,8 @@ def _name(name: str, number: bool, sign: str, stop: bool) -> tuple[str, ...]:
     if "'" in name:
         if _joined(name) in ENGLISH:  # a contraction
             name = _joined(name)
+        elif name.lower() == "i'd" and stop:
+            return ()
         elif name.lower().endswith("'s"):
             name = name[:-2]
     place = _LINE_NUMBER.search(name)

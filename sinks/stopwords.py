@@ -6,7 +6,8 @@ any more: so "may" (the month), "not" in no list of errors, "above" and "before"
 
 from __future__ import annotations
 
-#: English function words, lower case, contractions without their apostrophe.
+#: English function words, lower case, contractions without their apostrophe; but for "I'd", since
+#: an "ID" is a thing in notes about code.
 ENGLISH = frozenset(
     """
     a an the this that these those
@@ -21,7 +22,7 @@ ENGLISH = frozenset(
     there here some any all each both such same very just also too only again ever even
     not no yes
     let lets
-    im ive id youre youve weve theyre theyve hes shes thats whats wheres whos hows theres heres
+    im ive youre youve weve theyre theyve hes shes thats whats wheres whos hows theres heres
     isnt arent wasnt werent dont doesnt didnt havent hasnt hadnt cant couldnt wont wouldnt
     shouldnt mustnt
     please
