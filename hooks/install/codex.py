@@ -36,7 +36,7 @@ NEXT = (
     " until then it runs none of them, and says nothing"
 )
 
-#: The same where a release asks for no trust.
+#: The same where the hooks are trusted, or a release asks for no trust.
 _NEXT_UNASKED = "start a new session of Codex; its first turn is remembered"
 
 #: What the hooks are called among the features, in today's releases and in older ones.
@@ -175,7 +175,7 @@ def look(place: Place) -> Installed:
                 expected=True,
             )
         )
-    return Installed(True, tuple(faults), not untrusted)
+    return Installed(True, tuple(faults), not untrusted, "" if untrusted else _NEXT_UNASKED)
 
 
 def _features(place: Place) -> dict[str, bool] | None:

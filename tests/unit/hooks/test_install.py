@@ -268,7 +268,9 @@ def test_codex_never_asks_to_trust_a_hook_that_it_does_not_know(user: User) -> N
         if event in known:
             with config.open("a", encoding="utf-8") as file:
                 file.write(f'\n[hooks.state.{json.dumps(key)}]\ntrusted_hash = "x"\n')
-    assert agent.look(user.place) == base.Installed(True, (), True)
+    found = agent.look(user.place)
+    assert (found.faults, found.trusted) == ((), True)
+    assert "trust" not in found.next
 
 
 @pytest.mark.parametrize(
