@@ -31,7 +31,7 @@ PLATFORM = "openclaw"
 _INTERNAL = ("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>", "<<<END_OPENCLAW_INTERNAL_CONTEXT>>>")
 #: How what subagents found begins where it is put before the user's words, and what is between.
 _RUNTIME, _WORDS = "[OpenClaw runtime event]", "\n\nCurrent parent turn:\n\n"
-#: When a message was sent, which releases to 2026.6 write before it.
+#: When a message was sent, which older releases write before it.
 _SENT = re.compile(
     r"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d \d\d:\d\d(?: [^\]\n]{1,40})?\] "
 )
