@@ -266,19 +266,29 @@ def _brings_link_out(root: str) -> bool:
     One's own link, to a folder that is synced for instance, is as good as a folder. One that
     a clone brings would have us write to, and read from, wherever its author chose.
     """
-    names = (MEMORY_FOLDER, f"{MEMORY_FOLDER}/{JOURNAL_FOLDER}")
-    links = [name for name in names if os.path.islink(os.path.join(root, name))]
-    if not links:
-        return False
-    real = os.path.realpath(os.path.join(root, *names[1].split("/")))
-    return not _relative(real, root) and any(_tracks_link(root, name) for name in links)
+    for folder in (JOURNAL_FOLDER, ARCHIVE_FOLDER):
+        names = (MEMORY_FOLDER, f"{MEMORY_FOLDER}/{folder}")
+        links = [name for name in names if os.path.islink(os.path.join(root, name))]
+        out = links and not _relative(os.path.realpath(os.path.join(root, names[1])), root)
+        if out and any(_tracks_link(root, name) for name in links):
+            return True
+    return False
 
 
 def _tracks_link(root: str, name: str) -> bool:
-    """Whether git's index of a working tree holds a link of this name."""
-    entry = os.path.join(root, ".git")
-    git_dir = entry if os.path.isdir(entry) else _read_git_file(entry)
-    index = _beginning(os.path.join(git_dir, "index"), MAX_GIT_INDEX) if git_dir else None
+    """Whether the index of the working tree around a folder holds a link of this name in it."""
+    for top in _upwards(root):
+        entry = os.path.join(top, ".git")
+        git_dir = entry if os.path.isdir(entry) else _read_git_file(entry)
+        if git_dir:
+            below = _relative(root, top)
+            return _holds_link(git_dir, f"{below}/{name}" if below else name)
+    return False
+
+
+def _holds_link(git_dir: str, name: str) -> bool:
+    """Whether git's index holds a link of this name."""
+    index = _beginning(os.path.join(git_dir, "index"), MAX_GIT_INDEX)
     if not index:
         return False
     if index[4:8] == _SHORTENED:

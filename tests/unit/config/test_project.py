@@ -234,7 +234,7 @@ def test_a_git_file_that_names_anothers_repository_leads_nowhere(
     assert resolve(str(base / "moved"), environ).root == str(top)
 
 
-@pytest.mark.parametrize("name", [".memsearch", ".memsearch/memory"])
+@pytest.mark.parametrize("name", [".memsearch", ".memsearch/memory", ".memsearch/archive"])
 def test_a_link_out_that_a_clone_brings_is_not_followed(
     base: Path, environ: dict[str, str], name: str
 ) -> None:
@@ -253,6 +253,18 @@ def test_a_link_out_that_a_clone_brings_is_not_followed(
     assert resolve(str(base / "clone"), environ) == unfiled
     git(base / "clone", "worktree", "add", "-q", "-b", "y", str(base / "tree"))
     assert resolve(str(base / "tree"), environ, isolate_worktrees=True) == unfiled
+
+
+def test_a_link_out_in_a_folder_of_a_clone_is_not_followed(
+    base: Path, environ: dict[str, str]
+) -> None:
+    (base / "rules" / "memory").mkdir(parents=True)
+    made = repository(base / "made")
+    (made / "packages" / "a").mkdir(parents=True)
+    (made / "packages" / "a" / ".memsearch").symlink_to(base / "rules")
+    assert resolve(str(made / "packages" / "a"), environ).root == str(made / "packages" / "a")
+    git(made, "add", ".")
+    assert resolve(str(made / "packages" / "a"), environ) == resolve("/", environ)
 
 
 def test_a_link_within_a_clone_is_followed(base: Path, environ: dict[str, str]) -> None:
