@@ -143,6 +143,8 @@ model_provider = "stub"
 check_for_update_on_startup = false
 mcp_optional_startup_grace_ms = 60000   # else it goes without a server that takes a second
 
+[projects.{project}]
+trust_level = "trusted"   # else some releases write it themselves
 [analytics]
 enabled = false
 [model_providers.stub]
@@ -214,7 +216,9 @@ def with_codex(machine: Machine, program: Callable[[str], str]) -> Machine:
     folder.mkdir()
     log = shlex.quote(str(machine.root / "foreign.log"))
     (folder / "hooks.json").write_text(CODEX_HOOKS % json.dumps(f"echo stop >> {log}"))
-    (folder / "config.toml").write_text(CODEX_CONFIG.format(url=machine.model.url))
+    project = json.dumps(str(machine.project), ensure_ascii=False)
+    config = CODEX_CONFIG.format(url=machine.model.url, project=project)
+    (folder / "config.toml").write_text(config, encoding="utf-8")
     return machine
 
 
