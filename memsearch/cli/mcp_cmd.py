@@ -51,7 +51,9 @@ def tool(name: str) -> None:
             raise MemsearchError("cwd is a text, arguments an object", kind=ErrorClass.BAD_REQUEST)
         output.put(tools.call(name, arguments, cwd=cwd, environ=os.environ))
     except MemsearchError as error:
-        output.put(f"error: {error}")
+        from memsearch.hooks.fence import escape
+
+        output.put(f"error: {escape(str(error))}")
         raise SystemExit(output.exit_code(error)) from None
 
 

@@ -102,6 +102,11 @@ def notes(texts: Iterable[str]) -> None:
         note(f"note: {text}")
 
 
+def notes_told(texts: Iterable[str]) -> None:
+    """The same with what recall tells, which may name what others have named."""
+    _tell([f"note: {text}" for text in texts])
+
+
 def progress_pause() -> float:
     """Seconds between two lines of progress, by who reads them."""
     return PROGRESS_SECONDS if sys.stderr.isatty() else FILE_PROGRESS_SECONDS
@@ -109,9 +114,21 @@ def progress_pause() -> float:
 
 def show_error(error: MemsearchError) -> None:
     """Print what happened and what to do next, on stderr."""
-    note(f"error: {error.message}")
-    if error.hint:
-        note(f"hint: {error.hint}")
+    _tell([f"error: {error.message}", *([f"hint: {error.hint}"] if error.hint else [])])
+
+
+def _tell(texts: list[str]) -> None:
+    """Lines on stderr; quoted where an agent asks, who reads them, too.
+
+    A key of a project's settings or a file has its name from whoever made the project.
+    """
+    lines = [one_line(text) for text in texts]
+    if lines and os.environ.get(FENCE_VARIABLE):
+        from memsearch.hooks.fence import SAID, fence
+
+        lines = [fence("\n".join(lines), about=SAID)]
+    for line in lines:
+        _write(sys.stderr, line)
 
 
 def exit_code(error: MemsearchError) -> int:

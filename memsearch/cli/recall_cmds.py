@@ -116,7 +116,7 @@ def search(
         output.put_recalled(answers.results_text(answer["results"]))
     output.notes(answers.foreign_notes(answer["results"]))
     output.notes(answers.freshness_notes(answer["freshness"]))
-    output.notes(answer["notes"])
+    output.notes_told(answer["notes"])
     if not answer["results"] and not as_json:
         output.note("Nothing was found.")
     if answer["degraded"]:
@@ -151,7 +151,7 @@ def expand(chunk: str, as_json: bool, project: str | None) -> None:
         if answer["anchors"]:
             output.note(f"The words behind it: memsearch transcript {answer['chunk_hash']}")
     output.notes(answers.foreign_notes([answer]))
-    output.notes(answer["notes"])
+    output.notes_told(answer["notes"])
 
 
 @click.command()
@@ -202,7 +202,7 @@ def transcript(
         output.put_json(answer)
     else:
         output.put_recalled(answer["text"])
-    output.notes(answer["notes"])
+    output.notes_told(answer["notes"])
 
 
 @click.command(name="list")
@@ -234,7 +234,7 @@ def list_entries(full: bool, as_json: bool, project: str | None, **narrowed: Any
     elif items:
         output.put_recalled(_listing_text(items, full=full))
     output.notes(answers.foreign_notes(items))
-    output.notes(listing.notes)
+    output.notes_told(listing.notes)
     if not listing.entries and not as_json:
         output.note(f"No entries in {listing.memory_dir}.")
 
