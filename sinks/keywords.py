@@ -12,7 +12,8 @@ text                   tokens                                        why
 ``running tests``      ``run test``                                  Snowball English
 ``getUserById``        ``getuserbyid get user id``                   whole, and split
 ``get_user_by_id``     ``getuserbyid get user id``                   same name, other habit
-``src/auth/login.ts``  ``srcauthlogints src auth logints login ts``  the file by any part
+``src/auth/login.ts``  ``srcauthlogint src auth logint login ts``    the file by any part
+``Node.js``            ``nodej node js``                             also as ``nodejs``
 ``TS2345``             ``ts2345 ts 2345``                            codes
 ``v1.2.3``             ``1p2p3 1p2``                                 ``123`` is another number
 ``#123``               ``no123 123``
@@ -295,7 +296,7 @@ def _taken_apart(name: str, level: int, stop: bool) -> Iterator[str]:
     for wider in range(level, len(_SEPARATORS)):
         parts = [part for part in _SEPARATORS[wider].split(name) if part]
         if len(parts) > 1:
-            yield _joined(name)
+            yield _whole(name)
             for part in parts:
                 yield from _taken_apart(part, wider + 1, stop)
             return
@@ -313,7 +314,7 @@ def _word_or_camel(name: str, inside: bool, stop: bool) -> Iterator[str]:
     if ordinal:
         yield ordinal[1]
         return
-    yield _joined(name)
+    yield _whole(name)
     if any(word.isdigit() for word in words):
         for run in re.findall(r"[A-Za-z]+|[0-9]+", name):
             if len(run) >= MIN_RUN or (len(run) == 2 and run.isupper()):
@@ -339,6 +340,12 @@ def _word(word: str, inside: bool, stop: bool) -> str:
 def _joined(name: str) -> str:
     """A name as one token; ``p`` keeps ``1.2`` and ``12`` apart."""
     return _bounded(_NOT_ALNUM.sub("", _DIGIT_BORDER.sub("p", name)).lower())
+
+
+def _whole(name: str) -> str:
+    """A name as one token, stemmed as the word that people make of it: ``Node.js``, nodejs."""
+    joined = _joined(name)
+    return _stem(joined) if joined.isalpha() else joined
 
 
 def _bounded(token: str) -> str:
