@@ -29,6 +29,8 @@ _ACCESS = "allowConversationAccess"
 ENTRY = {"enabled": True, "hooks": {_ACCESS: True}}
 #: The first release that knows it; one before it does not start where it stands.
 _ACCESS_SINCE = (2026, 4, 23)
+#: The first release seen in which a plugin can add to the system prompt.
+NOTES_SINCE = (2026, 3, 8)
 
 #: Where OpenClaw notes which release wrote the file.
 _WRITTEN_BY = ("meta", "lastTouchedVersion")
@@ -70,12 +72,12 @@ def edits(place: Place) -> list[Edit]:
     }
     made = [whole_file(os.path.join(own, name), data) for name, data in files.items()]
     path = config_file(place)
-    entry = ENTRY if _knows_access(place, read(path)) else {"enabled": True}
+    entry = ENTRY if _knows_access(_version(place, read(path))) else {"enabled": True}
     return [*made, _config(path, own, entry)]
 
 
-def _knows_access(place: Place, config: bytes | None) -> bool:
-    """Whether the OpenClaw of this machine knows the setting; a new one where none is told."""
+def _version(place: Place, config: bytes | None) -> tuple[int, ...]:
+    """The version of the OpenClaw of this machine; empty where nothing tells it."""
     program = place.which(PROGRAM)
     version = number(printed(program, place.environ)) if program else ()
     if not version and config is not None:
@@ -84,6 +86,11 @@ def _knows_access(place: Place, config: bytes | None) -> bool:
         except MemsearchError:
             found = None  # what is wrong with the file is told where it is edited
         version = number(str(found.value)) if found is not None else ()
+    return version
+
+
+def _knows_access(version: tuple[int, ...]) -> bool:
+    """Whether a release knows the setting; a new one where none is told."""
     return not version or version >= _ACCESS_SINCE
 
 
@@ -148,7 +155,14 @@ def look(place: Place) -> Installed:
     if value.get("enabled") is not True:
         faults.append(Fault("the plugin is not enabled", again))
     allowed = isinstance(hooks, dict) and hooks.get(_ACCESS) is True
-    if not _knows_access(place, data):
+    version = _version(place, data)
+    if version and version < NOTES_SINCE:
+        what = (
+            "this release of OpenClaw lets no plugin bring in the recent notes;"
+            " turns are captured, and the tools search them"
+        )
+        faults.append(Fault(what, "update OpenClaw"))
+    if not _knows_access(version):
         if isinstance(hooks, dict) and _ACCESS in hooks:
             why = f"this release of OpenClaw refuses its configuration for {_ACCESS} in it"
             faults.append(Fault(why, again))

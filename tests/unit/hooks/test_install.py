@@ -453,6 +453,13 @@ def test_another_release_of_openclaw_is_told_and_made_good(user: User) -> None:
     assert agent.look(place).faults == ()
 
 
+def test_a_release_of_openclaw_that_brings_in_no_notes_is_told(user: User) -> None:
+    place = with_program(user, "openclaw", "echo 2026.2.21")
+    run.install(base.agent("openclaw"), place)
+    (found,) = base.agent("openclaw").look(place).faults
+    assert "lets no plugin bring in the recent notes" in found.what
+
+
 def test_a_release_of_opencode_that_brings_in_no_notes_is_told(user: User) -> None:
     agent = base.agent("opencode")
     run.install(agent, user.place)
