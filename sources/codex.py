@@ -499,7 +499,7 @@ def _abortion(reason: str) -> str:
 
 def _may_be_summary(entry: Entry) -> bool:
     """Whether an answer may be the summary of a compaction, which goes into the model's
-    history alone. Releases before 0.160 do not mark it, and make one before a message too."""
+    history alone. Older releases (0.145) do not mark it, and make one before a message too."""
     return entry.kind == "assistant" and entry.way == "r"
 
 

@@ -440,7 +440,7 @@ def _claude_code_arguments(asked: prompt.Prompt, model: str) -> list[str]:
 
 
 def _claude_code_older(asked: prompt.Prompt, model: str) -> list[str]:
-    """For releases before ``--safe-mode`` (seen from 2.0.72 to 2.1.119): no settings are read,
+    """For releases before ``--safe-mode`` (seen from 2.0.72 to 2.1.150): no settings are read,
     so there are no hooks, plugins, skills or rules of the user's. A login or an endpoint that
     stands in the settings is not read either; ``auto`` then passes the command line over."""
     no_settings = ("--setting-sources", "", "--settings", '{"disableAllHooks": true}')
@@ -461,7 +461,7 @@ def _claude_code_closed(closed: tuple[str, ...], asked: prompt.Prompt, model: st
 #: does not know a key passes over it, while it refuses a ``--disable`` that it does not know
 #: (``hooks`` was ``codex_hooks`` before 0.129). What is left is what the entry of a model in
 #: Codex's catalog asks for itself (``apply_patch``, a cell of JavaScript without files or
-#: network), and before 0.160 a plan and a look at an image, which no setting takes away; the
+#: network), and before 0.155 a plan and a look at an image, which no setting takes away; the
 #: sandbox is read-only.
 _CODEX_SHUT = (
     "features.hooks=false",
