@@ -38,7 +38,21 @@ ours() {
 MEMSEARCH_FENCE=1
 export MEMSEARCH_FENCE
 
-[ $# -gt 0 ] || nothing enqueue
+if [ $# -eq 0 ]; then
+  [ ! -t 0 ] || nothing enqueue
+  # Claude Code before about 2.1.140 passes over a hook's list of arguments: what the hook is
+  # for is told by its input alone. A quoted mark of the kind has backslashes before its quotes.
+  given=$(cat)
+  case $given in
+    *'"hook_event_name":"SessionStart"'*) set -- context --platform claude-code --enqueue ;;
+    *'"hook_event_name":"UserPromptSubmit"'*) set -- hint --platform claude-code --enqueue ;;
+    *'"hook_event_name":"PreToolUse"'*) set -- permit ;;
+    *'"hook_event_name":"'*) set -- enqueue --platform claude-code ;;
+    *) nothing enqueue ;;
+  esac
+  printf '%s' "$given" | /bin/sh "$0" "$@"
+  exit
+fi
 [ -z "$MEMSEARCH_INTERNAL$MEMSEARCH_DISABLE" ] || nothing "$@"
 
 found=

@@ -5,15 +5,17 @@ The plugin in the repository does the same by Claude Code's own means. This way 
 ``claude plugin`` does not offer: it writes four files of its own and keeps a copy of the
 checkout.
 
-A hook is one line for the agent's shell, in which our own path is quoted and nothing else
-varies. Releases since about 2.1.140 take an argument list instead, and those before it pass
-over that list without a word: a hook would run, and say nothing of what it is for.
+A hook is the path of our script and a list of arguments, and no shell reads either. Releases
+before about 2.1.140 pass over that list and give the command to a shell: where one of them is
+installed the arguments stand in the command, and where the plugin runs in one, or a newer one
+was there at the installation, the script sees by its input what it is for.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 
 from memsearch.hooks.install.base import Fault, Installed
 from memsearch.hooks.install.files import Edit, read, whole_file
@@ -27,8 +29,8 @@ PROGRAM = "claude"
 #: The first release that knows all events of ours. One before it passes over the hooks of a
 #: file, its user's own too, where it does not know the name of an event.
 HOOKS_SINCE = (1, 0, 85)
-#: How the script stands in the plugin's hooks.
-_IN_PLUGIN = '"${CLAUDE_PLUGIN_ROOT}/hooks/assets/memsearch.sh"'
+#: The first release that was seen to take a hook's list of arguments; 2.1.119 does not.
+ARGUMENTS_SINCE = (2, 1, 150)
 #: What to do after an installation.
 NEXT = "start a new session of Claude Code; its first turn is remembered"
 
@@ -50,24 +52,28 @@ def edits(place: Place) -> list[Edit]:
 def groups(place: Place) -> Groups:
     """The plugin's hooks, with the installed script in the place of the checkout's."""
     found: dict[str, list[dict[str, object]]] = json.loads(asset(NAME, "hooks.json"))["hooks"]
+    version = _version(place)
+    listed = not version or version >= ARGUMENTS_SINCE
     made: dict[str, dict[str, object]] = {}
     for event, (group,) in found.items():
         hooks = group["hooks"]
         assert isinstance(hooks, list)
-        made[event] = {**group, "hooks": [_installed(hook, place) for hook in hooks]}
+        made[event] = {**group, "hooks": [_installed(hook, place, listed) for hook in hooks]}
     return made
 
 
-def _installed(hook: dict[str, object], place: Place) -> dict[str, object]:
-    command = str(hook["command"]).replace(_IN_PLUGIN, place.shell_launcher())
-    return {**hook, "command": command}
+def _installed(hook: dict[str, object], place: Place, listed: bool) -> dict[str, object]:
+    if listed:
+        return {**hook, "command": place.launcher}
+    words = hook["args"]
+    assert isinstance(words, list)
+    command = shlex.join([place.launcher, *words])
+    return {**{key: value for key, value in hook.items() if key != "args"}, "command": command}
 
 
 def is_ours(command: str) -> bool:
-    """Whether a hook's command runs the script of some home of memsearch.
-
-    Alone it is what was installed formerly, with its arguments in a list beside it.
-    """
+    """Whether a hook's command is the script of some home of memsearch, alone or with its
+    arguments."""
     _, script, rest = command.partition(f"/{AGENTS_FOLDER}/{LAUNCHER}")
     words = rest.strip("'\"").split()
     return bool(script) and (words in ([], ["permit"]) or words[1:3] == ["--platform", NAME])
@@ -107,13 +113,18 @@ def look(place: Place) -> Installed:
 
 def _lacking(place: Place) -> list[Fault]:
     """What the release on the PATH is short of."""
-    program = place.which(PROGRAM)
-    version = number(printed(program, place.environ)) if program else ()
+    version = _version(place)
     if not version or version >= HOOKS_SINCE:
         return []
     shown = ".".join(map(str, version))
     what = f"Claude Code {shown} knows too few hooks, and runs none of a file that has ours"
     return [Fault(what, f"update Claude Code; {WITHOUT_HOOKS}")]
+
+
+def _version(place: Place) -> tuple[int, ...]:
+    """The release on the PATH; empty where there is none, or it does not say."""
+    program = place.which(PROGRAM)
+    return number(printed(program, place.environ)) if program else ()
 
 
 #: Our plugin, as Claude Code names it.

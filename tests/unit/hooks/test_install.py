@@ -183,41 +183,6 @@ def test_an_update_replaces_ours(user: User) -> None:
     assert user.all() == before
 
 
-def test_hooks_with_a_list_of_arguments_are_replaced(user: User) -> None:
-    """Former installations left the arguments beside the command, for some releases unseen."""
-    agent = base.agent("claude-code")
-    before = user.all()
-    run.install(agent, user.place)
-    settings = user.folder / ".claude" / "settings.json"
-    formerly = settings.read_text()
-    for hooks in claude_code.groups(user.place).values():
-        (hook,) = hooks["hooks"]  # type: ignore[misc]
-        words = shlex.split(hook["command"])
-        own = f'"command": {json.dumps(hook["command"], ensure_ascii=False)}'
-        as_list = json.dumps(words[1:])
-        formerly = formerly.replace(own, f'"command": {json.dumps(words[0])}, "args": {as_list}')
-    assert formerly.count('"args"') == 6
-    settings.write_text(formerly)
-    path = files.record_path(user.place.home, agent.NAME)
-    record = files.load(path)
-    record.files[str(settings)] = (
-        record.files[str(settings)][0],
-        files.digest(settings.read_bytes()),
-    )
-    Path(path).write_bytes(files.dump(record))
-    assert [change.path for change in run.install(agent, user.place)] == [str(settings)]
-    assert '"args"' not in settings.read_text()
-    assert agent.look(user.place).faults == ()
-    # The same where the user has changed the file since.
-    settings.write_text(formerly.replace("sonnet", "opus"))
-    run.install(agent, user.place)
-    assert '"args"' not in settings.read_text()
-    run.remove(agent, user.place)
-    assert settings.read_text() == SETTINGS.replace("sonnet", "opus")
-    settings.write_text(SETTINGS)
-    assert user.all() == before
-
-
 def with_program(user: User, name: str, script: str) -> Place:
     """An agent's program on the PATH that answers as a release of it does."""
     folder = user.folder / "bin"
@@ -509,3 +474,31 @@ def test_a_table_is_added_at_the_end_and_taken_out(text: str) -> None:
 def test_a_change_says_whether_it_is_one() -> None:
     assert not Change("/x", b"a", b"a").needed
     assert Change("/x", None, b"").needed
+
+
+@pytest.mark.parametrize(
+    ("version", "listed"), [("2.1.119", False), ("2.1.150", True), ("2.1.332", True), ("?", True)]
+)
+def test_claude_code_gets_arguments_as_it_takes_them(
+    user: User, version: str, listed: bool
+) -> None:
+    """Releases that take no list have a shell read the command, in which our path is quoted."""
+    agent, before = base.agent("claude-code"), user.all()
+    place = with_program(user, "claude", f"echo '{version} (Claude Code)'")
+    settings = user.folder / ".claude" / "settings.json"
+    run.install(agent, user.place)
+    run.install(agent, place)
+    text = settings.read_text()
+    for group in claude_code.groups(place).values():
+        (hook,) = group["hooks"]  # type: ignore[misc]
+        words = [hook["command"], *hook["args"]] if listed else shlex.split(hook["command"])
+        assert words[0] == place.launcher
+        assert words[1] in {"context", "hint", "permit", "enqueue"}
+        assert json.dumps(hook["command"], ensure_ascii=False) in text
+    assert text.count('"args"') == 6 * listed
+    run.install(agent, user.place)
+    assert settings.read_text().count('"args"') == 6
+    run.remove(agent, place)
+    (user.folder / "bin" / "claude").unlink()
+    (user.folder / "bin").rmdir()
+    assert user.all() == before

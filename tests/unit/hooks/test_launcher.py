@@ -38,10 +38,12 @@ class User:
         path.chmod(0o755)
         return path
 
-    def run(self, *words: str, script: Path | None = None, **environ: str) -> str:
+    def run(
+        self, *words: str, script: Path | None = None, given: str = "{}", **environ: str
+    ) -> str:
         done = subprocess.run(
             ["/bin/sh", script or self.script, *words],
-            input="{}",
+            input=given,
             capture_output=True,
             text=True,
             env={"HOME": str(self.folder), "PATH": f"{self.path}:/usr/bin:/bin", **environ},
@@ -93,9 +95,25 @@ def test_our_own_summariser_is_not_even_looked_for(user: User) -> None:
     assert user.run("context", "--format", "text", MEMSEARCH_DISABLE="1") == ""
 
 
-def test_without_arguments_it_reads_nothing_and_runs_nothing(user: User) -> None:
+def test_without_arguments_and_an_event_it_runs_nothing(user: User) -> None:
     user.program(user.path / "memsearch")
     assert user.run() == "{}\n"
+    assert user.run(given="") == "{}\n"
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit", "PreToolUse", "Stop"])
+def test_a_release_that_passes_over_arguments_is_served_by_the_event(
+    user: User, event: str
+) -> None:
+    """What the list of the plugin's file would have said, from the hook's input."""
+    user.program(user.path / "memsearch", OURS + "cat\n")
+    listed = json.loads((ROOT / "hooks/assets/claude-code/hooks.json").read_text())["hooks"]
+    (hook,) = listed[event][0]["hooks"]
+    words = "|".join(hook["args"])
+    text = '50 % \\ "hook_event_name":"PreToolUse" \n `x` $(x) 项目 ' + "x" * 300_000
+    given = json.dumps({"prompt": text, "hook_event_name": event}, separators=(",", ":"))
+    assert user.run(given=given) == f"{user.path / 'memsearch'}|{words}|{given}"
+    assert user.run(given=given, MEMSEARCH_INTERNAL="1") == "{}\n"
 
 
 def test_before_the_set_up_hooks_run_from_the_checkout(user: User) -> None:
