@@ -80,10 +80,11 @@ def test_a_provider_that_asks_to_wait_is_left_alone_whatever_waits(modelled, ses
     turns = send(modelled, session, 12)
     modelled.drain("--wait")
     first, *others = (each.at for each in stub.of("chat"))
-    # Those that were under way when it said so; all of the others wait.
-    assert sum(at < first + 2 for at in others) <= 3
+    # Four at a time: those that were under way when it said so, and what their threads took
+    # before they heard of it; all of the others wait.
+    assert sum(at < first + 2 for at in others) <= 7
     assert modelled.entries() == turns
-    assert len(modelled.sql("SELECT 1 FROM events WHERE type = 'StageFailed'")) <= 4
+    assert len(modelled.sql("SELECT 1 FROM events WHERE type = 'StageFailed'")) == 1
 
 
 def test_a_slow_provider_s_long_queue_dies_of_nothing(modelled, session, stub):
