@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from memsearch.config.errors import ErrorClass
 from memsearch.pipeline.events import Event, EventType, session_key
 from memsearch.pipeline.log import EventLog, Transaction
 
@@ -136,9 +137,38 @@ def replay(log: EventLog, letters: Iterable[DeadLetter], by: str) -> int:
             if row is None:
                 continue
             tx.append(Event(letter.stream, EventType.REPLAYED, {"stage": letter.stage, "by": by}))
-            tx.add_task(letter.stage, _key(row, letter))
+            tx.add_task(letter.stage, _key(row))
             sent += 1
     return sent
+
+
+def try_now(log: EventLog, classes: Iterable[ErrorClass], by: str, now: float) -> int:
+    """Let go of what waits for a later try, for instance for a provider's limit to end.
+
+    Args:
+        log: The log.
+        classes: Of the failures that are waited after.
+        by: ``hand`` or ``configuration``, for the log.
+        now: Seconds since the epoch.
+
+    Returns:
+        How many streams.
+    """
+    wanted = json.dumps([each.value for each in classes])
+    released = 0
+    for table in _TABLES:
+        with log.transaction() as tx:
+            rows = tx.rows(
+                f"SELECT * FROM {table} WHERE state = 'open' AND due > ?"
+                " AND error_class IN (SELECT value FROM json_each(?))",
+                (now, wanted),
+            )
+            for row in rows:
+                data = {"stage": row["stage"], "by": by}
+                tx.append(Event(row["stream"], EventType.REPLAYED, data))
+                tx.add_task(row["stage"], _key(row))
+            released += len(rows)
+    return released
 
 
 def replay_captured(log: EventLog) -> int:
@@ -185,9 +215,7 @@ def _dead_row(tx: Transaction, letter: DeadLetter) -> Any:
     return tx.row(f"SELECT * FROM {table} WHERE stream = ? AND state = 'dead'", (letter.stream,))
 
 
-def _key(row: Any, letter: DeadLetter) -> str:
-    if letter.stage == "append":
+def _key(row: Any) -> str:
+    if row["stage"] == "append":
         return session_key(row["platform"], row["session"])
-    if letter.stage in ("embed", "upsert"):
-        return str(row["collection"])
-    return letter.stream
+    return str(row["collection" if row["stage"] in ("embed", "upsert") else "stream"])

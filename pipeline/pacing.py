@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from memsearch.config.errors import ErrorClass, MemsearchError
 from memsearch.pipeline.retry import MAX_RETRY_AFTER_SECONDS
 
-#: Seconds of a pause that a thread sits out; what waits for longer gets a due time instead,
-#: so that the thread is free for those that ask somebody else.
-SIT_OUT_SECONDS = 60.0
+#: Seconds of a pause for which turns go back into the queue without an event each; what waits
+#: for longer gets a due time, which ``status`` shows.
+SHORT_SECONDS = 60.0
+#: Turns that are put off in a second at the most, on average.
+PUT_OFF_A_SECOND = 50.0
+#: Seconds after a short pause's end until which a long queue is put off at the most.
+MAX_EXTRA_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,23 +119,25 @@ class Pacing:
         told.is_try = False
         raise told
 
-    def sit_out(self, provider: Hashable, stop: threading.Event) -> bool:
-        """Wait for the end of a short pause; as ``check`` for a long one.
+    def put_off(self, provider: Hashable, waiting: Callable[[], int]) -> float:
+        """For how long a turn goes back into the queue, out of the way of those of others.
 
         Args:
             provider: Who is to be asked.
-            stop: Set when the worker ends; the wait ends too.
+            waiting: Counts the turns that wait. A long queue is gone through less often.
 
         Returns:
-            Whether it has waited: what was read before may be so no more.
+            Seconds; 0 when the provider may be asked now.
 
         Raises:
-            MemsearchError: as ``check``.
+            MemsearchError: as ``check``, where the pause is a long one.
         """
-        waited = False
-        while 0 < (left := self.left(provider)) <= SIT_OUT_SECONDS:
-            waited = True
-            if stop.wait(left):
-                return waited
-        self.check(provider)
-        return waited
+        left = self.left(provider)
+        if left > SHORT_SECONDS:
+            self.check(provider)
+        return max(left, min(waiting() / PUT_OFF_A_SECOND, MAX_EXTRA_SECONDS)) if left else 0.0
+
+    def pauses(self) -> bool:
+        """Whether a pause goes on."""
+        with self._lock:
+            return any(pause.left() > 0 for pause in self._pauses.values())

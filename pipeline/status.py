@@ -14,7 +14,7 @@ from memsearch.config.settings import Settings
 from memsearch.pipeline import cost, renewal
 from memsearch.pipeline.budget import today
 from memsearch.pipeline.log import EventLog
-from memsearch.pipeline.pacing import SIT_OUT_SECONDS
+from memsearch.pipeline.pacing import MAX_EXTRA_SECONDS, SHORT_SECONDS
 from memsearch.pipeline.stages.documents import COST, identity_of
 from memsearch.sinks import embedders, lite_files
 from memsearch.sinks.store import index_uri
@@ -244,8 +244,9 @@ def _held(log: EventLog, now: float) -> list[dict[str, Any]]:
 
 def _stuck(log: EventLog, settings: Settings, now: float) -> list[str]:
     """What has been due for too long. ``updated`` is when the stream last moved."""
-    # A pause that the provider asked for may be sat out before the call.
-    deadline = 2 * settings.summarize.timeout_seconds + SIT_OUT_SECONDS
+    # A turn may be put off for a pause that the provider asked for.
+    put_off = SHORT_SECONDS + MAX_EXTRA_SECONDS
+    deadline = 2 * settings.summarize.timeout_seconds + put_off
     stuck = []
     for table, stage, limit in (
         ("hooks", "capture", STUCK_SECONDS),

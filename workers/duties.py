@@ -21,7 +21,7 @@ from memsearch.pipeline import (
     retention,
     rules,
 )
-from memsearch.pipeline.auto_replay import AutoReplay
+from memsearch.pipeline.auto_replay import OUTAGE, AutoReplay
 from memsearch.pipeline.engine import Engine
 from memsearch.pipeline.stages.documents import identity as current_identity
 from memsearch.sinks import embedders
@@ -62,6 +62,8 @@ class Duties:
         self._verified = 0
         #: Of the index, as the settings named it at the last look.
         self._identity = ""
+        #: The providers that the settings named at the last look.
+        self._named: tuple[object, object] | None = None
         self._duties: tuple[tuple[Callable[[], None], float], ...] = (
             (self._replay_owed, REPLAY_SECONDS),
             (self._append_lost, LOST_SECONDS),
@@ -70,6 +72,7 @@ class Duties:
             (self._verify_doubted, DOUBT_SECONDS),
             (self._wipe_messages, WIPE_SECONDS),
             (self._release_rules, RULES_SECONDS),
+            (self._ask_another, RULES_SECONDS),
             (self._renew_index, RENEW_SECONDS),
             (self._back_up, BACKUP_SECONDS),
             (self._drop_old, RETENTION_SECONDS),
@@ -192,6 +195,16 @@ class Duties:
         released = rules.release(self._engine)
         if released:
             self._engine.note("configuration_mended", released=released)
+
+    def _ask_another(self) -> None:
+        """Try at once, when other providers are named, what waits for those before them."""
+        settings = self._engine.settings()
+        named = (settings.summarize, settings.embedding)
+        if self._named is not None and self._named != named:
+            released = dead_letters.try_now(self._engine.log, OUTAGE, "configuration", time.time())
+            if released:
+                self._engine.note("tried_now", released=released)
+        self._named = named
 
     def _back_up(self) -> None:
         home = self._engine.home

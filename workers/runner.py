@@ -182,6 +182,7 @@ class Worker:
                 return True
             seq = int(engine.log.value("SELECT MAX(seq) FROM events") or 0)
             idle = not engine.running() and (_due_now(engine) or recovery.spooled(self.home))
+            idle = idle and not engine.pacing.pauses()  # what is put off is due all the same
             return pace.stalls(seq, time.monotonic()) if idle else pace.goes_on(time.monotonic())
 
         first = 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from memsearch.cli import output
-from memsearch.cli.home import current_home, open_log, start_worker
+from memsearch.cli.home import current_home, open_log, start_worker, stop_worker
 from memsearch.config import statedb
 from memsearch.config.errors import ErrorClass, MemsearchError
 
@@ -119,19 +119,35 @@ def show(name: str, as_json: bool) -> None:
 @click.option("--all", "every", is_flag=True, help="All of them, or those of --stage and --since.")
 @_stage("With --all: only of this stage")
 @click.option("--since", default="", metavar="DAY", help="With --all: only since then.")
+@click.option(
+    "--waiting", is_flag=True, help="Instead: what has not given up and waits to be tried again."
+)
 @_json
 def replay(
-    names: tuple[str, ...], every: bool, stage: str | None, since: str, as_json: bool
+    names: tuple[str, ...],
+    every: bool,
+    stage: str | None,
+    since: str,
+    waiting: bool,
+    as_json: bool,
 ) -> None:
     """Send dead letters through again, from the stage that gave up.
 
-    An entry goes into the file of the turn's own day.
+    An entry goes into the file of the turn's own day. With --waiting, what waits for a
+    provider or a disk is tried now; a worker that runs is started anew, since it keeps to the
+    time that a provider named.
 
     \b
     Examples:
       memsearch dead-letter replay 3fa9c2d1
       memsearch dead-letter replay --all --stage summarize --since 2d
+      memsearch dead-letter replay --waiting
     """
+    if waiting:
+        if names or every or stage or since:
+            raise click.UsageError("--waiting takes no ids, and nothing that narrows them down")
+        _say(_try_now(), "tried now", as_json)
+        return
     _check_choice(names, every, "replay", bool(stage or since))
     with output.reported(), _log() as log:
         from memsearch.pipeline import dead_letters
@@ -163,6 +179,19 @@ def discard(names: tuple[str, ...], older: str, stage: str | None, as_json: bool
         letters = _chosen(log, names, stage=stage or "", before=_moment(older))
         gone = dead_letters.discard(log, letters) if log else 0
     _say(gone, "discarded", as_json)
+
+
+def _try_now() -> int:
+    from memsearch.pipeline.dead_letters import try_now
+    from memsearch.pipeline.retry import TRANSIENT, WAITING
+
+    with output.reported(), _log() as log:
+        if log is None:
+            return 0
+        stop_worker(current_home())
+        released = try_now(log, TRANSIENT | WAITING, "hand", time.time())
+        start_worker(current_home(create=True))
+        return released
 
 
 def _say(number: int, what: str, as_json: bool) -> None:

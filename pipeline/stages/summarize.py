@@ -24,16 +24,9 @@ def summarize(engine: Engine, stream: str) -> None:
         engine: The engine.
         stream: The turn's stream.
     """
-    # Whoever sat a pause out looks anew: meanwhile the turn may have been forgotten, or another
-    # provider named, and then nothing of it goes to this one.
-    while _has_to_look_anew(engine, stream):
-        continue
-
-
-def _has_to_look_anew(engine: Engine, stream: str) -> bool:
     row = engine.row("summarize", stream)
     if row is None:
-        return False
+        return
     with engine.failing("summarize", row):
         text = engine.log.payload(row["captured_id"])
         if text is None:
@@ -50,8 +43,13 @@ def _has_to_look_anew(engine: Engine, stream: str) -> bool:
             engine.part, settings, turn.platform, engine.home, engine.environ
         )
         asked = who(summarizer, turn.platform, own)
-        if engine.pacing.sit_out(asked, engine.stop):
-            return not engine.stop.is_set()
+        seconds = engine.pacing.put_off(asked, lambda: _waiting(engine))
+        if seconds:
+            # No event: nothing has happened to the turn. It is looked at anew then, by when it
+            # may have been forgotten, or another provider named.
+            with engine.log.transaction() as tx:
+                tx.add_task("summarize", stream, time.time() + seconds)
+            return
         estimate = summarizer.estimate(turn)
 
         def ask() -> str:
@@ -65,16 +63,16 @@ def _has_to_look_anew(engine: Engine, stream: str) -> bool:
 
         verdict = engine.budget.reserve_in_turn((row["at"], stream), engine.stop, ask)
         if verdict == "wait":
-            return False  # the worker ends; the next start takes it up
+            return  # the worker ends; the next start takes it up
         if verdict == "paused":
             if row["error_class"] == "budget":
-                return False  # it is known; the sweep looks again
+                return  # it is known; the sweep looks again
             with engine.commit(row) as tx_or_none:
                 if tx_or_none is not None:
                     due = next_midnight(time.time())
                     tx_or_none.append(Event(stream, EventType.BUDGET_PAUSED, {"due": due}))
             engine.note("budget_paused", level="warning", stream=stream)
-            return False
+            return
         try:
             summary = summarizer.summarize(turn, timeout=own.timeout_seconds, stop=engine.stop)
         except MemsearchError as error:
@@ -84,7 +82,7 @@ def _has_to_look_anew(engine: Engine, stream: str) -> bool:
         engine.pacing.answered(asked)
         with engine.commit(row) as tx_or_none:
             if tx_or_none is None:
-                return False
+                return
             settle(tx_or_none, stream)
             tx_or_none.append(
                 Event(
@@ -107,4 +105,8 @@ def _has_to_look_anew(engine: Engine, stream: str) -> bool:
                 )
             )
             tx_or_none.add_task("append", session_key(row["platform"], row["session"]))
-    return False
+
+
+def _waiting(engine: Engine) -> int:
+    waiting = "SELECT COUNT(*) FROM turns WHERE state = 'open' AND stage = 'summarize'"
+    return int(engine.log.value(waiting) or 0)

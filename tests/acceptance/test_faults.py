@@ -118,7 +118,41 @@ def test_a_long_pause_is_told_with_its_end_and_uses_up_no_only_try(modelled, ses
     assert any("summarize fails" in reason and " in 2 h" in reason for reason in status["reasons"])
 
 
-def test_a_turn_forgotten_during_a_pause_is_sent_to_nobody(modelled, session, stub, monkeypatch):
+def test_what_waits_for_a_provider_is_tried_now_when_asked(modelled, session, stub):
+    stub.order(*["429:7300"] * 4)
+    turns = send(modelled, session, 6)
+    worker = modelled.start("workers", "--foreground")
+    waits = "SELECT COUNT(*) FROM turns WHERE state = 'open' AND error_class = 'rate_limit'"
+    modelled.wait_for(lambda: modelled.sql(waits) == [(6,)])
+    stub.forget()  # from now on it answers
+    assert json.loads(modelled.run("dead-letter", "replay", "--waiting", "--json").stdout) == {
+        "count": 6
+    }
+    assert worker.wait(60) == 0
+    modelled.wait_for(lambda: modelled.memory.exists() and modelled.entries() == turns)
+
+
+def test_another_provider_is_asked_at_once_for_what_waits_for_the_one_before(
+    modelled, session, stub
+):
+    for name in [name for name in modelled.settings if "SUMMARIZE" in name]:
+        key = name.removeprefix("MEMSEARCH_SUMMARIZE__").lower()
+        value = modelled.settings.pop(name)
+        modelled.run("config", "set", f"summarize.platforms.claude-code.{key}", value)
+    stub.default = "429:7300"
+    turns = send(modelled, session, 6)
+    worker = modelled.start("workers", "--foreground")
+    try:
+        waits = "SELECT COUNT(*) FROM turns WHERE state = 'open' AND error_class = 'rate_limit'"
+        modelled.wait_for(lambda: modelled.sql(waits) == [(6,)])
+        modelled.run("config", "set", "summarize.platforms.claude-code.provider", "extractive")
+        modelled.wait_for(lambda: modelled.memory.exists() and modelled.entries() == turns)
+    finally:
+        worker.terminate()
+        worker.wait(20)
+
+
+def test_a_turn_forgotten_during_a_pause_is_sent_to_nobody(modelled, session, stub):
     send(modelled, session, 1)
     log = EventLog(str(modelled.home / "state.db"))
     engine = Engine(Home(str(modelled.home)), modelled.environ, log)
@@ -126,19 +160,15 @@ def test_a_turn_forgotten_during_a_pause_is_sent_to_nobody(modelled, session, st
     [(turn,)] = modelled.sql("SELECT stream FROM turns WHERE stage = 'summarize'")
     refusal = MemsearchError("slow down", kind=ErrorClass.RATE_LIMIT, retry_after=2)
     engine.pacing.heard(("openai", stub.openai_url, "stub"), refusal, 0)
-    sits, sit_out = threading.Event(), engine.pacing.sit_out
-
-    def told(*arguments):
-        sits.set()
-        return sit_out(*arguments)
-
-    monkeypatch.setattr(engine.pacing, "sit_out", told)
-    waiting = threading.Thread(target=engine.run, args=("summarize", turn))
-    waiting.start()
-    assert sits.wait(60)
+    for _ in range(2):
+        engine.run("summarize", turn)
+        log_after = modelled.sql("SELECT type FROM events WHERE stream = ?", turn)
+        assert log_after == [("TurnCaptured",)]
+        assert modelled.sql("SELECT COUNT(*) FROM schedule") != [(0,)]
     with log.transaction() as tx:
         tx.append(Event(turn, EventType.TURN_FORGOTTEN, {}))
-    waiting.join(60)
+    time.sleep(engine.pacing.left(("openai", stub.openai_url, "stub")))
+    engine.run("summarize", turn)
     engine.close()
     log.close()
     assert stub.calls("chat") == 0

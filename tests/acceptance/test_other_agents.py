@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import World
+from stub_llm import StubLLM
+from world import Session, World
 
 DATA = Path(__file__).parents[1] / "data"
 THREAD = "01a22b43-0ea2-7e42-8e28-62b7de868997"
@@ -79,6 +80,31 @@ def test_codex_with_and_without_a_turn_id(world: World) -> None:
     assert " rollout:~/.codex/sessions/" in world.journal()
     hit = world.search("big file", "--platform", "codex")[0]
     assert "cat big.txt" in world.run("transcript", hit["chunk_hash"]).stdout
+
+
+def test_what_waits_for_one_agent_s_provider_holds_up_no_other_agent(
+    world: World, session: Session
+) -> None:
+    with StubLLM(default="429:25") as limited:
+        world.settings |= {
+            "MEMSEARCH_SUMMARIZE__PLATFORMS__CLAUDE_CODE__PROVIDER": "openai",
+            "MEMSEARCH_SUMMARIZE__PLATFORMS__CLAUDE_CODE__BASE_URL": limited.openai_url,
+            "MEMSEARCH_SUMMARIZE__PLATFORMS__CLAUDE_CODE__MODEL": "stub",
+        }
+        for number in range(24):
+            turn = session.turn(f"Look into topic {number}", f"Done {number}")
+            world.hook(session.payload(turn=turn))
+        last = "01a22b43-4f95-7553-830b-c4385fc1dcdc"
+        stop = {"transcript_path": str(codex(world)), "hook_event_name": "Stop"}
+        hook(world, "codex", session_id=THREAD, turn_id=last, **stop)
+        worker = world.start("workers", "--foreground")
+        try:
+            world.wait_for(lambda: world.memory.exists() and world.entries() == [last])
+        finally:
+            worker.terminate()
+            worker.wait(20)
+        assert world.status()["turns"]["open"] == 24
+        assert limited.calls("chat") <= 8
 
 
 def test_codex_at_its_stop_the_task_is_not_complete_yet(world: World) -> None:

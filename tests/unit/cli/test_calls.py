@@ -22,6 +22,7 @@ from memsearch.cli.main import cli
         ("dead-letter list --stage summarise", "'summarize'"),
         ("dead-letter replay", "--all"),
         ("dead-letter replay abcd1234 --stage embed", "--all"),
+        ("dead-letter replay --waiting --all", "--waiting"),
         ("dead-letter discard abcd1234 --stage embed", "--older"),
         ("events --type deadletter", "DeadLettered"),
         ("events --type nothing-like-it", "TurnCaptured"),

@@ -1,12 +1,15 @@
 """A provider that asked to wait."""
 
-import threading
 import time
 
 import pytest
 
 from memsearch.config.errors import ErrorClass, MemsearchError
-from memsearch.pipeline.pacing import SIT_OUT_SECONDS, Pacing
+from memsearch.pipeline.pacing import MAX_EXTRA_SECONDS, SHORT_SECONDS, Pacing
+
+
+def few() -> int:
+    return 3
 
 
 def refusal(seconds: float | None) -> MemsearchError:
@@ -19,7 +22,7 @@ def test_nobody_waits_for_one_that_did_not_ask_for_it():
     pacing.heard("here", refusal(0), 0)
     pacing.heard("there", refusal(100), 0)
     pacing.check("here")
-    pacing.sit_out("here", threading.Event())
+    assert pacing.put_off("here", few) == 0
     assert pacing.left("here") == 0
     assert not pacing.has_limit("here")
     assert pacing.has_limit("there")
@@ -27,30 +30,31 @@ def test_nobody_waits_for_one_that_did_not_ask_for_it():
 
 def test_a_long_pause_is_told_and_is_no_try():
     pacing = Pacing()
-    pacing.heard("here", refusal(SIT_OUT_SECONDS + 50), 0)
+    pacing.heard("here", refusal(SHORT_SECONDS + 50), 0)
     with pytest.raises(MemsearchError, match="slow down") as told:
-        pacing.sit_out("here", threading.Event())
+        pacing.put_off("here", few)
     assert not told.value.is_try
     assert told.value.kind is ErrorClass.RATE_LIMIT
-    assert SIT_OUT_SECONDS < told.value.retry_after <= SIT_OUT_SECONDS + 50
+    assert SHORT_SECONDS < told.value.retry_after <= SHORT_SECONDS + 50
 
 
-def test_a_short_pause_is_sat_out_and_ends():
+def test_for_a_short_pause_a_turn_is_put_off_until_its_end():
     pacing = Pacing()
     pacing.heard("here", refusal(0.2), 0)
-    began = time.monotonic()
-    pacing.sit_out("here", threading.Event())
-    assert time.monotonic() - began >= 0.19
-    assert pacing.left("here") == 0
+    assert 0 < pacing.put_off("here", few) <= 0.2
+    assert pacing.pauses()
+    time.sleep(0.25)
+    assert pacing.put_off("here", few) == 0
+    assert not pacing.pauses()
     assert pacing.has_limit("here")
 
 
-def test_a_short_pause_ends_with_the_worker():
-    pacing, stop = Pacing(), threading.Event()
-    stop.set()
-    pacing.heard("here", refusal(SIT_OUT_SECONDS), 0)
-    pacing.sit_out("here", stop)
-    assert pacing.left("here") > 1
+def test_a_long_queue_is_gone_through_less_often():
+    pacing = Pacing()
+    pacing.heard("here", refusal(1), 0)
+    assert pacing.put_off("here", lambda: 500) == 10
+    assert pacing.put_off("here", lambda: 1_000_000) == MAX_EXTRA_SECONDS
+    assert pacing.put_off("there", lambda: 1_000_000) == 0
 
 
 def test_of_several_refusals_the_longest_counts_and_the_first_is_the_try():
@@ -106,10 +110,3 @@ def test_a_pause_ends_by_the_clock_on_the_wall_where_the_machine_slept(monkeypat
     monkeypatch.setattr(time, "time", lambda: real() + step)
     assert (pacing.left("here") == 0) is over
     assert pacing.left("here") <= 100
-
-
-def test_whoever_waited_is_told_so():
-    pacing = Pacing()
-    assert not pacing.sit_out("here", threading.Event())
-    pacing.heard("here", refusal(0.05), 0)
-    assert pacing.sit_out("here", threading.Event())
