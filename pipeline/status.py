@@ -29,6 +29,9 @@ SPOOL_SECONDS = 60.0
 LISTEN_SECONDS = 60.0
 #: Seconds that a dead letter counts as news.
 NEWS_SECONDS = 24 * 3600.0
+#: Seconds until another try from which on it is worth while to ask for it now, and how.
+NOW_SECONDS = 120.0
+TRY_NOW = "memsearch dead-letter replay --waiting"
 #: Seconds that a moment of the log may lie ahead of the clock, which other processes read too.
 AHEAD_SECONDS = 5.0
 #: The key under which the time of the last look at the dead letters lies in Huey's ``kv``.
@@ -297,6 +300,8 @@ def _failing(log: EventLog, now: float) -> list[str]:
         if retrying["n"]:
             left = (retrying["due"] or 0.0) - now
             when = f" in {span(left)}" if left >= 1 else ""
+            if left >= NOW_SECONDS:
+                when += f", or now by {TRY_NOW}"
             failing.append(
                 f"{row['stage']} fails, {retrying['n']} to be tried again{when}: {row['error']}"
             )
