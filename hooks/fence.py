@@ -76,8 +76,11 @@ def fence(body: str, *, about: str) -> str:
 def escape(text: str) -> str:
     """A text that holds none of the marks, in no spelling that a model may take for one."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_UNSEEN)
+    lowered = _as_read(text)
     for name in _NAMES:
-        text = _without_mark(text, name)
+        if name in lowered:  # seldom: reading a text in this way costs an agent milliseconds
+            text = _without_mark(text, name)
+            lowered = _as_read(text)
     return text
 
 
