@@ -13,6 +13,7 @@ import os
 import stat
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -186,6 +187,9 @@ class Watcher:
     def _observe(self) -> Any:
         from watchdog.observers import Observer
 
+        # Its own, where a new folder is seen twice: by its event, and by the walk through its
+        # parent. It keeps the one watch, and nobody at a terminal can do anything about it.
+        warnings.filterwarnings("ignore", "Callback with id .* already exists", RuntimeWarning)
         try:
             observer = Observer()  # some versions take what they need of the system here
             observer.start()
