@@ -19,7 +19,7 @@ from memsearch.pipeline.retry import MAX_RETRY_AFTER_SECONDS
 SHORT_SECONDS = 60.0
 #: Turns that are put off in a second at the most, on average.
 PUT_OFF_A_SECOND = 50.0
-#: Seconds after a short pause's end until which a long queue is put off at the most.
+#: Seconds for which the turns of a long queue are put off, though the pause is shorter, at most.
 MAX_EXTRA_SECONDS = 30.0
 
 

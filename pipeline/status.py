@@ -248,7 +248,7 @@ def _held(log: EventLog, now: float) -> list[dict[str, Any]]:
 def _stuck(log: EventLog, settings: Settings, now: float) -> list[str]:
     """What has been due for too long. ``updated`` is when the stream last moved."""
     # A turn may be put off for a pause that the provider asked for.
-    put_off = SHORT_SECONDS + MAX_EXTRA_SECONDS
+    put_off = max(SHORT_SECONDS, MAX_EXTRA_SECONDS)
     deadline = 2 * settings.summarize.timeout_seconds + put_off
     stuck = []
     for table, stage, limit in (

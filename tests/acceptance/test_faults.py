@@ -87,17 +87,14 @@ def test_a_provider_that_asks_to_wait_is_left_alone_whatever_waits(modelled, ses
     assert len(modelled.sql("SELECT 1 FROM events WHERE type = 'StageFailed'")) == 1
 
 
-def test_a_slow_provider_s_long_queue_dies_of_nothing(modelled, session, stub):
-    # Of five requests one passes; and there are more turns than requests at once, to the end.
-    stub.order(*(["fine"] + ["429:0.5"] * 4) * 7)
-    turns = send(modelled, session, 12)
-    modelled.drain("--wait")
-    assert not modelled.sql("SELECT 1 FROM events WHERE type = 'DeadLettered'")
-    assert modelled.entries() == turns
-
-
-def test_a_rate_limit_that_names_no_time_lets_no_long_queue_die(modelled, session, stub):
-    stub.order(*(["fine"] + ["429"] * 3) * 9)
+@pytest.mark.parametrize(
+    ("order", "rounds"),
+    [(["fine", *["429:0.5"] * 4], 7), (["fine", *["429"] * 3], 9)],
+    ids=["with its end", "without"],
+)
+def test_a_limit_lets_no_long_queue_die(modelled, session, stub, order, rounds):
+    # One request of each round passes; more turns than requests at once wait, to the end.
+    stub.order(*order * rounds)
     turns = send(modelled, session, 12)
     modelled.drain("--wait")
     assert not modelled.sql("SELECT 1 FROM events WHERE type = 'DeadLettered'")
